@@ -1,0 +1,185 @@
+"""Posting, editing, finding and whispering, with every failure as a DeliveryError."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any, Final
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from adapters.slack import blocks, limits
+from adapters.slack.events import Identity
+from adapters.slack.text import escape, shorten
+from bot.surface import Content, DeliveryError, Place
+
+log = logging.getLogger(__name__)
+
+METADATA: Final = "interlock"
+_PAGE: Final = 200
+
+_REFUSED_CONTENT: Final = frozenset(
+    {
+        "invalid_blocks",
+        "invalid_blocks_format",
+        "invalid_arguments",
+        "msg_blocks_too_long",
+        "msg_blocks_too_many",
+        "msg_too_long",
+        "block_mismatch",
+        "no_text",
+    }
+)
+_PERMANENT: Final = frozenset(
+    {
+        "channel_not_found",
+        "not_in_channel",
+        "is_archived",
+        "thread_not_found",
+        "cannot_reply_to_message",
+        "message_not_found",
+        "cant_update_message",
+        "edit_window_closed",
+        "messages_tab_disabled",
+        "restricted_action",
+        "restricted_action_read_only_channel",
+        "restricted_action_thread_only_channel",
+        "restricted_action_thread_locked",
+        "user_not_in_channel",
+        "user_not_found",
+        "missing_scope",
+        "token_revoked",
+        "token_expired",
+        "account_inactive",
+        "invalid_auth",
+        "not_authed",
+        "no_permission",
+        "team_access_not_granted",
+        "access_denied",
+        *_REFUSED_CONTENT,
+    }
+)
+_UNSURE: Final = frozenset({"internal_error", "fatal_error", "request_timeout"})
+
+
+class Delivery:
+    """Speaks to Slack for the outbox. The client must not retry by itself: a post that was taken
+    before its connection dropped would be posted twice (slack_sdk 3.48, its default handler)."""
+
+    def __init__(self, client: AsyncWebClient) -> None:
+        self._client = client
+
+    async def post(self, me: Identity, place: Place, content: Content, nonce: str) -> str:
+        async def send(shown: dict[str, Any]) -> str:
+            answer = await self._client.chat_postMessage(
+                channel=place.channel,
+                thread_ts=place.root,
+                unfurl_links=False,
+                unfurl_media=False,
+                metadata={"event_type": METADATA, "event_payload": {"nonce": nonce}},
+                **shown,
+            )
+            return str(answer["ts"])
+
+        with _typed("post", unsure=True):
+            try:
+                return await send(blocks.message(content, me.team))
+            except SlackApiError as error:
+                _or_raise(error)
+            return await send(blocks.minimal(content))
+
+    async def edit(self, me: Identity, place: Place, message_id: str, content: Content) -> None:
+        async def send(shown: dict[str, Any]) -> None:
+            await self._client.chat_update(channel=place.channel, ts=message_id, **shown)
+
+        with _typed("edit"):
+            try:
+                return await send(blocks.message(content, me.team))
+            except SlackApiError as error:
+                _or_raise(error)
+            await send(blocks.minimal(content))
+
+    async def find(self, me: Identity, place: Place, nonce: str) -> str | None:
+        cursor = ""
+        with _typed("find"):
+            while True:
+                page = await self._client.conversations_replies(
+                    channel=place.channel,
+                    ts=place.root,
+                    include_all_metadata=True,
+                    limit=_PAGE,
+                    **({"cursor": cursor} if cursor else {}),
+                )
+                for message in page.get("messages") or ():
+                    if _carries(message, me, nonce):
+                        return str(message["ts"])
+                cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
+                if not cursor:
+                    return None
+
+    async def whisper(self, place: Place, user: str, text: str) -> None:
+        with _typed("whisper"):
+            await self._client.chat_postEphemeral(
+                channel=place.channel,
+                thread_ts=place.root,
+                user=user,
+                text=escape(shorten(text, limits.FALLBACK_TEXT // 5)),
+            )
+
+
+def _carries(message: dict[str, Any], me: Identity, nonce: str) -> bool:
+    ours = message.get("bot_id") == me.bot or message.get("user") == me.user
+    metadata = message.get("metadata") or {}
+    payload = metadata.get("event_payload") or {}
+    return ours and metadata.get("event_type") == METADATA and payload.get("nonce") == nonce
+
+
+def _or_raise(error: SlackApiError) -> None:
+    """Goes on, with a log line, when it is the content that Slack refused."""
+    code = str(error.response.get("error", ""))
+    if code not in _REFUSED_CONTENT:
+        raise error
+    metadata = error.response.get("response_metadata") or {}
+    where = "; ".join(map(str, metadata.get("messages") or ()))
+    log.error("Slack refused a message (%s), a plain one goes out instead: %s", code, where[:500])
+
+
+@contextlib.contextmanager
+def _typed(what: str, *, unsure: bool = False) -> Iterator[None]:
+    """Every failure as a DeliveryError; `unsure`: doing it twice would show."""
+    try:
+        yield
+    except SlackApiError as error:
+        raise _refusal(what, error, unsure) from None
+    except aiohttp.ClientConnectorError as error:
+        raise DeliveryError(f"Slack {what}: {type(error).__name__}") from None
+    except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise DeliveryError(f"Slack {what}: {type(error).__name__}", maybe_sent=unsure) from None
+    except asyncio.CancelledError:
+        raise
+
+
+def _refusal(what: str, error: SlackApiError, unsure: bool) -> DeliveryError:
+    response = error.response
+    status = getattr(response, "status_code", None) or getattr(response, "status", 0)
+    data = response.data if isinstance(getattr(response, "data", None), dict) else {}
+    code = str(data.get("error") or f"status {status}")
+    if status == 429 or code in ("ratelimited", "rate_limited", "message_limit_exceeded"):
+        return DeliveryError(f"Slack {what}: {code}", retry_after=_seconds(response.headers))
+    return DeliveryError(
+        f"Slack {what}: {code}",
+        permanent=code in _PERMANENT,
+        maybe_sent=unsure and (int(status) >= 500 or code in _UNSURE),
+    )
+
+
+def _seconds(headers: Any) -> float:
+    for name in ("Retry-After", "retry-after"):
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            given = headers[name]
+            return max(0.0, float(given[0] if isinstance(given, list) else given))
+    return 30.0

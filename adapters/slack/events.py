@@ -1,0 +1,224 @@
+"""What Slack sends, translated: pure functions from payloads to what a person did.
+
+Only fields that Slack itself fills in are read for who and where; of what travels through a client
+only the nonce is taken, to name a question. A `Malformed` payload is refused as a whole."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from adapters.slack.blocks import ACTION
+from bot.surface import Place
+
+SURFACE: Final = "slack"
+EVENTS: Final = ("app_mention", "message")
+
+_SAID: Final = frozenset({None, "thread_broadcast", "file_share"})  # subtypes a person writes
+_TS: Final = re.compile(r"[0-9]{1,12}\.[0-9]{6}")
+_ID: Final = re.compile(r"[A-Z][A-Z0-9_]{1,40}")
+_MENTION: Final = re.compile(r"<@([UW][A-Z0-9_]+)(?:\|[^<>]*)?>|<!subteam\^[^<>]*>")
+_TOKEN: Final = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
+
+
+class Malformed(ValueError):
+    """A payload in a shape that Slack does not send; the text quotes nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who we are in the workspace that installed us (auth.test)."""
+
+    team: str
+    user: str
+    bot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person as Slack authenticated them; `team` is empty where Slack does not say it."""
+
+    user: str
+    team: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Something a person said to the bot or in a thread that may be one of its chats."""
+
+    keys: tuple[str, ...]
+    place: Place
+    person: Person
+    text: str
+    starts: bool
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """A button that was pressed: in a message (`place`) or in a modal (none)."""
+
+    action: str
+    nonce: str
+    person: Person
+    place: Place | None
+    trigger: str
+    response_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A modal that was sent."""
+
+    callback: str
+    nonce: str
+    person: Person
+    values: Mapping[str, Any]
+
+
+def heard(body: Mapping[str, Any], me: Identity) -> Heard | None:
+    """What was said; None for what is nobody's business: edits, joins, other bots, ourselves,
+    channel talk without a mention, a reply to somebody else. Raises Malformed."""
+    event = _mapping(body, "event")
+    kind = event.get("type")
+    if kind not in EVENTS or not _for_us(body, me):
+        return None
+    if event.get("subtype") not in _SAID or any(
+        event.get(key) for key in ("bot_id", "bot_profile", "hidden", "edited")
+    ):
+        return None
+    if "user" not in event or event["user"] in (me.user, "USLACKBOT"):
+        return None
+    user, channel, ts = _id(event, "user"), _id(event, "channel"), _ts(event, "ts")
+    root = _ts(event, "thread_ts") if event.get("thread_ts") else ts
+    said = event.get("text", "")
+    if not isinstance(said, str):
+        raise Malformed("The text of a message is no text.")
+    others = {found[1] or "a group" for found in _MENTION.finditer(said)}
+    named = kind == "app_mention" or me.user in others
+    direct = event.get("channel_type") == "im"
+    others.discard(me.user)
+    if not direct and not named and (root == ts or others):
+        return None
+    return Heard(
+        keys=(f"slack:{_text(body, 'event_id')}", f"slack:{me.team}/{channel}/{ts}"),
+        place=Place(SURFACE, me.team, channel, root),
+        person=Person(user, _team(event, "user_team") or _team(event, "team")),
+        text=readable(said, me.user),
+        starts=direct or named,
+        source=ts,
+    )
+
+
+def click(body: Mapping[str, Any], me: Identity) -> Click:
+    """The button that was pressed. Raises Malformed."""
+    actions = body.get("actions")
+    if body.get("type") != "block_actions" or not isinstance(actions, list) or not actions:
+        raise Malformed("A click carries no action.")
+    action = actions[0] if isinstance(actions[0], Mapping) else {}
+    name = action.get("action_id")
+    if not isinstance(name, str):
+        raise Malformed("A click names no action.")
+    nonce = action.get("value") or ""
+    trigger, response_url = body.get("trigger_id") or "", body.get("response_url") or ""
+    if not all(isinstance(text, str) for text in (nonce, trigger, response_url)):
+        raise Malformed("A click has a value of the wrong kind.")
+    return Click(
+        action=name.removeprefix(ACTION) if name.startswith(ACTION) else "",
+        nonce=nonce,
+        person=_person(body),
+        place=_pressed_at(body, me),
+        trigger=trigger,
+        response_url=response_url,
+    )
+
+
+def submission(body: Mapping[str, Any]) -> Submission:
+    """The modal that was sent. Raises Malformed."""
+    view = _mapping(body, "view")
+    if body.get("type") != "view_submission":
+        raise Malformed("A modal was not sent but something else.")
+    return Submission(
+        callback=_text(view, "callback_id"),
+        nonce=_text(view, "private_metadata"),
+        person=_person(body),
+        values=_mapping(_mapping(view, "state"), "values"),
+    )
+
+
+def readable(text: str, me: str) -> str:
+    """What the person wrote: without the bot's own mention, Slack's tokens as plain text."""
+
+    def shown(token: re.Match[str]) -> str:
+        target, label = token[1], token[2] or ""
+        if target == f"@{me}":
+            return ""
+        if target.startswith("@"):
+            return f"<{target}>"
+        if target.startswith("#"):
+            return f"#{label or target[1:]}"
+        if target.startswith("!"):
+            return label or f"@{target[1:].split('^')[0]}"
+        return target if label in ("", target) else f"{label} ({target.removeprefix('mailto:')})"
+
+    return html.unescape(_TOKEN.sub(shown, text)).strip()
+
+
+def _for_us(body: Mapping[str, Any], me: Identity) -> bool:
+    """Whether the event is for the workspace that we hold a token of (a shared channel's event
+    names the sender's workspace outside and ours in its authorizations)."""
+    teams = {body.get("team_id")}
+    for one in body.get("authorizations") or ():
+        if isinstance(one, Mapping):
+            teams.add(one.get("team_id"))
+    return me.team in teams
+
+
+def _person(body: Mapping[str, Any]) -> Person:
+    user = _mapping(body, "user")
+    return Person(_id(user, "id"), _team(user, "team_id"))
+
+
+def _pressed_at(body: Mapping[str, Any], me: Identity) -> Place | None:
+    container = body.get("container")
+    if not isinstance(container, Mapping) or container.get("type") != "message":
+        return None
+    channel = _id(_mapping(body, "channel"), "id")
+    ts = _ts(container, "message_ts")
+    root = _ts(container, "thread_ts") if container.get("thread_ts") else ts
+    return Place(SURFACE, me.team, channel, root)
+
+
+def _mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = body.get(key)
+    if not isinstance(value, Mapping):
+        raise Malformed(f"The payload has no {key}.")
+    return value
+
+
+def _text(body: Mapping[str, Any], key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str) or not value:
+        raise Malformed(f"The payload has no {key}.")
+    return value
+
+
+def _id(body: Mapping[str, Any], key: str) -> str:
+    value = _text(body, key)
+    if not _ID.fullmatch(value):
+        raise Malformed(f"The {key} of the payload is no id of Slack.")
+    return value
+
+
+def _team(body: Mapping[str, Any], key: str) -> str:
+    return _id(body, key) if body.get(key) else ""
+
+
+def _ts(body: Mapping[str, Any], key: str) -> str:
+    value = _text(body, key)
+    if not _TS.fullmatch(value):
+        raise Malformed(f"The {key} of the payload is no time stamp of Slack.")
+    return value

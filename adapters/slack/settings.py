@@ -1,0 +1,65 @@
+"""The settings of the Slack surface: `[surfaces.slack]` of the configuration, and its secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bot.secrets import ConfigError, secret
+
+
+class SlackOptions(BaseModel):
+    """What the configuration file may say."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    mode: Literal["socket", "http"] | None = None
+    base_url: str = Field("https://slack.com/api/", pattern=r"^https?://.+")
+    path: str = Field("/slack/events", pattern=r"^/[\w./-]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class SlackSettings:
+    """Settings that belong together: in socket mode there is an app token, in http mode a signing
+    secret."""
+
+    mode: Literal["socket", "http"]
+    base_url: str
+    path: str
+    bot_token: str
+    app_token: str
+    signing_secret: str
+
+    def __repr__(self) -> str:
+        return f"SlackSettings(mode={self.mode!r}, base_url={self.base_url!r}, path={self.path!r})"
+
+
+def read(options: Mapping[str, object]) -> SlackSettings:
+    """Reads options and secrets. Raises ConfigError, one sentence that names the setting."""
+    try:
+        given = SlackOptions.model_validate(dict(options))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(["surfaces.slack", *map(str, first["loc"])])
+        raise ConfigError(f"{where} is wrong: {first['msg']}.") from None
+    bot_token = secret("SLACK_BOT_TOKEN") or ""
+    app_token = secret("SLACK_APP_TOKEN") or ""
+    signing_secret = secret("SLACK_SIGNING_SECRET") or ""
+    mode = given.mode or ("socket" if app_token or not signing_secret else "http")
+    if not bot_token.startswith("xox"):
+        raise _needed("SLACK_BOT_TOKEN", "the bot token (xoxb-…) from OAuth & Permissions")
+    if mode == "socket" and not app_token.startswith("xapp-"):
+        raise _needed(
+            "SLACK_APP_TOKEN",
+            "an app-level token (xapp-…) with connections:write, or surfaces.slack.mode = http",
+        )
+    if mode == "http" and not signing_secret:
+        raise _needed("SLACK_SIGNING_SECRET", "the signing secret from Basic Information")
+    return SlackSettings(mode, given.base_url, given.path, bot_token, app_token, signing_secret)
+
+
+def _needed(name: str, what: str) -> ConfigError:
+    return ConfigError(f"{name} is missing or wrong: set it to {what} of your Slack app.")

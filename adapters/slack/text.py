@@ -1,0 +1,324 @@
+"""Text for Slack: made inert, drawn from Markdown, and cut where nothing breaks.
+
+Slack reads `<...>` tokens in mrkdwn once; with `&`, `<` and `>` escaped there are none but the
+links written here. Every mrkdwn object is `verbatim`, so that Slack adds no links of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markdown_it.tree import SyntaxTreeNode
+
+from adapters.slack import limits
+
+_FENCE: Final = "```"
+_APART: Final = "\u200b"  # keeps backticks of a text from becoming a fence
+_NESTING: Final = 40
+_BARE: Final = re.compile(r"https?://[^\s<>\"'`|\\]+")
+_UNSAFE_IN_LINK: Final = re.compile(r"[\x00-\x20\x7f|<>\"`\\]")
+_ATOM: Final = re.compile(r"<[^<>\n]*>|&(?:amp|lt|gt);|.", re.DOTALL)
+
+
+def escape(text: str) -> str:
+    """The text as mrkdwn shows it literally: no mention, no link, no broadcast."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def plain(text: str, size: int = limits.SECTION) -> dict[str, Any]:
+    """A plain_text object: Slack parses nothing in it. Cut visibly at `size`."""
+    shown = shorten(text, size)
+    return {"type": "plain_text", "text": shown if shown.strip() else "—", "emoji": False}
+
+
+def mrkdwn(text: str) -> dict[str, Any]:
+    """A mrkdwn object of text that is escaped already."""
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
+
+
+def shorten(text: str, size: int) -> str:
+    """The text, or its beginning and how much is left out."""
+    if len(text) <= size:
+        return text
+    mark = f"… ({len(text) - size:,} more)"
+    if len(mark) * 2 > size:
+        mark = "…"
+    return text[: size - len(mark)] + mark
+
+
+def chunks(text: str, size: int) -> list[str]:
+    """The text in pieces of at most `size`, cut after a line or a word where there is one.
+    Joined they are the text again."""
+    pieces = []
+    while len(text) > size:
+        cut = text.rfind("\n", size // 2, size) + 1 or text.rfind(" ", size // 2, size) + 1 or size
+        pieces.append(text[:cut])
+        text = text[cut:]
+    return [*pieces, text]
+
+
+# --- Markdown to mrkdwn
+
+
+def sections(markdown: str) -> list[str]:
+    """Markdown as mrkdwn, in parts that each fit one section; a fence cut in two is closed and
+    opened again. HTML is text, an image is a link, a table is aligned preformatted text."""
+    packed: list[str] = []
+    for block in _blocks(markdown):
+        for piece in _fitting(block, limits.SECTION):
+            if packed and len(packed[-1]) + 2 + len(piece) <= limits.SECTION:
+                packed[-1] += "\n\n" + piece
+            else:
+                packed.append(piece)
+    return packed
+
+
+def split(markdown: str) -> list[str]:
+    """Markdown as parts that each fit one message, cut between its blocks where that is possible,
+    else after a line, a word, a character."""
+    parts: list[str] = []
+    room = 0
+    for chunk in _chunks_of(markdown):
+        needed = _drawn_size(chunk)
+        if parts and needed <= room:
+            parts[-1] += chunk
+        else:
+            parts.append(chunk)
+            room = limits.MESSAGE_TEXT
+        room -= needed
+    return parts or [markdown]
+
+
+def _parser() -> MarkdownIt:
+    options = {"html": False, "maxNesting": _NESTING}
+    return MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+
+
+def _parse(markdown: str) -> list[Token] | None:
+    """The tokens; None when the nesting is so deep that the parser would leave text out."""
+    tokens = _parser().parse(markdown)
+    deepest = max((token.level for token in _all(tokens)), default=0)
+    return None if deepest >= _NESTING - 1 else tokens
+
+
+def _all(tokens: Iterable[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from _all(token.children or ())
+
+
+def _blocks(markdown: str) -> list[str]:
+    tokens = _parse(markdown)
+    if tokens is None:
+        return [_unfenced(escape(markdown))]
+    drawn = (_block(node) for node in SyntaxTreeNode(tokens).children)
+    return [block for block in drawn if block.strip()]
+
+
+def _block(node: SyntaxTreeNode) -> str:
+    match node.type:
+        case "paragraph":
+            return _unfenced(_inline(node.children, frozenset()))
+        case "heading":
+            return _styled("*", _unfenced(_inline(node.children, frozenset("*"))))
+        case "fence" | "code_block":
+            return _preformatted(node.content)
+        case "blockquote":
+            return _prefixed("> ", "> ", "\n".join(_block(child) for child in node.children))
+        case "bullet_list":
+            return "\n".join(_item("• ", child) for child in node.children)
+        case "ordered_list":
+            first = int(node.attrs.get("start", 1))
+            return "\n".join(
+                _item(f"{number}. ", child) for number, child in enumerate(node.children, first)
+            )
+        case "table":
+            return _preformatted(_table(node))
+        case "hr":
+            return "─" * 20
+        case _:
+            return _unfenced(_literal(node.content))
+
+
+def _item(mark: str, node: SyntaxTreeNode) -> str:
+    return _prefixed(mark, "    ", "\n".join(_block(child) for child in node.children))
+
+
+def _prefixed(first: str, rest: str, text: str) -> str:
+    """The lines with a prefix each, but for fences: those stay whole at the margin."""
+    lines, fenced, prefix = [], False, first
+    for line in text.split("\n"):
+        fence = line == _FENCE
+        if fence and prefix == first and not fenced:
+            lines.append(first.rstrip())
+        lines.append(line if fence or fenced else prefix + line)
+        fenced ^= fence
+        prefix = rest
+    return "\n".join(lines)
+
+
+def _preformatted(code: str) -> str:
+    return f"{_FENCE}\n{_unfenced(escape(code.rstrip()))}\n{_FENCE}"
+
+
+def _unfenced(text: str) -> str:
+    return re.sub("`{3,}", lambda run: _APART.join(run.group()), text)
+
+
+def _table(node: SyntaxTreeNode) -> str:
+    rows = [
+        [_flat(cell) for cell in row.children] for part in node.children for row in part.children
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [" | ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    lines.insert(1, "-+-".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def _flat(node: SyntaxTreeNode) -> str:
+    """What is read of inline nodes, without any markup; links keep their address."""
+    match node.type:
+        case "softbreak" | "hardbreak":
+            return " "
+        case "image":
+            return f"{node.content} ({node.attrs.get('src', '')})"
+        case _:
+            pass
+    words = "".join(map(_flat, node.children)) if node.children else node.content
+    href = str(node.attrs.get("href", "")) if node.type == "link" else ""
+    return f"{words} ({href})" if href and href != words else words
+
+
+def _inline(nodes: Iterable[SyntaxTreeNode], styles: frozenset[str]) -> str:
+    return "".join(_drawn(node, styles) for node in nodes)
+
+
+def _drawn(node: SyntaxTreeNode, styles: frozenset[str]) -> str:
+    match node.type:
+        case "inline":
+            return _inline(node.children, styles)
+        case "softbreak" | "hardbreak":
+            return "\n"
+        case "code_inline":
+            code = escape(node.content)
+            return code if "`" in code or not code.strip() else f"`{code}`"
+        case "strong" | "em" | "s":
+            mark = {"strong": "*", "em": "_", "s": "~"}[node.type]
+            inner = _inline(node.children, styles | {mark})
+            return inner if mark in styles else _styled(mark, inner)
+        case "link":
+            label = "".join(map(_flat, node.children))
+            return link(str(node.attrs.get("href", "")), label)
+        case "image":
+            return link(str(node.attrs.get("src", "")), node.content or "image")
+        case _:
+            return _literal(node.content)
+
+
+def _styled(mark: str, text: str) -> str:
+    return "\n".join(f"{mark}{line}{mark}" if line.strip() else line for line in text.split("\n"))
+
+
+def _literal(text: str) -> str:
+    """Literal text in which a bare http or https address is a link that shows itself."""
+    drawn, end = "", 0
+    for found in _BARE.finditer(text):
+        address = found.group().rstrip(".,;:!?*_~]}")
+        if "(" not in address:
+            address = address.rstrip(").,;:!?")
+        drawn += escape(text[end : found.start()]) + link(address, address)
+        end = found.start() + len(address)
+    return drawn + escape(text[end:])
+
+
+def link(address: str, label: str) -> str:
+    """A link to an http or https address whose label cannot hide the host it leads to; for every
+    other address, literal text."""
+    label = " ".join(label.split())
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except ValueError:
+        host = ""
+    target = _UNSAFE_IN_LINK.sub(lambda found: f"%{ord(found.group()):02X}", address)
+    words = escape(label)
+    token = f"<{escape(target)}|{words}>" if label else f"<{escape(target)}>"
+    if not host or parts.scheme not in ("http", "https") or len(token) > limits.LINK:
+        return escape(address) if label in ("", address) else f"{words} ({escape(address)})"
+    honest = label in ("", address, host, f"{parts.scheme}://{host}") and "@" not in parts.netloc
+    return token if honest else f"{token} ({escape(host)})"
+
+
+# --- Cutting
+
+
+def _fitting(text: str, size: int) -> list[str]:
+    """mrkdwn in parts of at most `size`, never cut inside an entity, a link or a fence."""
+    if len(text) <= size:
+        return [text]
+    closing = len(_FENCE) + 1
+    parts: list[str] = []
+    lines: list[str] = []
+    used, fenced = 0, False
+    for line in text.split("\n"):
+        for piece in _line_pieces(line, size - 2 * closing):
+            if lines and used + len(piece) + 1 + closing > size:
+                parts.append("\n".join([*lines, _FENCE] if fenced else lines))
+                lines = [_FENCE] if fenced else []
+                used = closing if fenced else 0
+            lines.append(piece)
+            used += len(piece) + 1
+        fenced ^= line == _FENCE
+    return [part for part in [*parts, "\n".join(lines)] if part.strip()]
+
+
+def _line_pieces(line: str, size: int) -> list[str]:
+    if len(line) <= size:
+        return [line]
+    pieces = [""]
+    for atom in _ATOM.findall(line):
+        if len(pieces[-1]) + len(atom) > size:
+            pieces.append("")
+        pieces[-1] += atom
+    return pieces
+
+
+def _drawn_size(markdown: str) -> int:
+    return sum(len(section) + 2 for section in sections(markdown))
+
+
+def _chunks_of(markdown: str) -> Iterator[str]:
+    """The source in order, cut between blocks and, where one does not fit, inside it."""
+    source = re.sub("\r\n?", "\n", markdown)
+    if _drawn_size(source) <= limits.MESSAGE_TEXT:
+        yield markdown
+        return
+    lines = re.findall(r"[^\n]*\n|[^\n]+", source)
+    tops = [
+        token
+        for token in _parse(source) or ()
+        if token.level == 0 and token.map and token.nesting >= 0
+    ]
+    starts = [0, *(token.map[0] for token in tops[1:] if token.map), len(lines)]
+    for index, (start, end) in enumerate(pairwise(starts)):
+        token = tops[index] if tops else None
+        chunk = "".join(lines[start:end])
+        if token is not None and token.type == "fence" and _drawn_size(chunk) > limits.MESSAGE_TEXT:
+            for piece in _halves(token.content):
+                yield f"{token.markup}{token.info}\n{piece.rstrip(chr(10))}\n{token.markup}\n\n"
+        else:
+            yield from _halves(chunk)
+
+
+def _halves(text: str) -> list[str]:
+    """The text cut in two until every piece fits; joined they are the text again."""
+    if len(text) < 2 or _drawn_size(text) <= limits.MESSAGE_TEXT:
+        return [text]
+    middle = len(text) // 2
+    cut = text.rfind("\n", 0, middle) + 1 or text.rfind(" ", middle // 2, middle) + 1 or middle
+    return [*_halves(text[:cut]), *_halves(text[cut:])]

@@ -1,0 +1,113 @@
+"""Who may decide: the one authoriser. Fail-closed: nobody configured means nobody may."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from bot.question import Purpose
+from bot.surface import Actor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Who decides about the tools it covers.
+
+    `tools`: names or patterns (`deploy_*`). `approvers`: people as `surface:organisation/user`.
+    `self_approval`: whether the one who asked the agent may approve. `ask`: ask for these tools
+    even where the tool itself would not. `remember`: whether an approver may let a tool run
+    without asking for the rest of a thread."""
+
+    name: str
+    tools: tuple[str, ...] = ("*",)
+    agents: tuple[str, ...] = ("*",)
+    approvers: frozenset[str] = frozenset()
+    self_approval: bool = False
+    ask: bool = False
+    remember: bool = True
+
+    def covers(self, agent: str, tool: str) -> bool:
+        return any(fnmatchcase(agent, one) for one in self.agents) and any(
+            fnmatchcase(tool, one) for one in self.tools
+        )
+
+
+def audience(policy: Policy, *, purpose: Purpose, requester: str) -> dict[str, object]:
+    """What a card says of who may decide, kept with the question as it was shown."""
+    match purpose:
+        case Purpose.ASK:
+            deciders = {requester} | policy.approvers
+        case Purpose.OUTCOME if not policy.approvers:
+            deciders = {requester}
+        case Purpose.APPROVAL | Purpose.OUTCOME:
+            deciders = set(policy.approvers)
+            if not policy.self_approval:
+                deciders -= {requester}
+    return {"policy": policy.name, "deciders": sorted(deciders), "remember": policy.remember}
+
+
+NOBODY = Policy(name="none", remember=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """All policies in the order of the configuration; the first that covers a tool counts."""
+
+    policies: Sequence[Policy] = ()
+
+    def of(self, agent: str, tool: str) -> Policy:
+        return next((one for one in self.policies if one.covers(agent, tool)), NOBODY)
+
+
+def refusal(
+    actor: Actor, *, purpose: Purpose, policy: Policy, requester: str, tool: str
+) -> str | None:
+    """Why this person may not decide, in one sentence; None: they may.
+
+    Approvals (and what came of a lost run) are for the policy's approvers, and not for the one
+    who asked unless the policy says so. What a tool wants to know is for the one who asked the
+    agent and for the approvers. A bot decides nothing; a guest or somebody of another
+    organisation only where the policy names them."""
+    named = actor.key in policy.approvers
+    asked = actor.key == requester
+    if actor.is_bot:
+        return "A bot may not decide this; nothing was decided."
+    if (actor.is_guest or actor.is_external) and not named:
+        return "Guests and people of other organisations may not decide this here."
+    match purpose:
+        case Purpose.ASK:
+            if named or asked:
+                return None
+            return "This is for the person who asked the agent, or an approver, to answer."
+        case Purpose.OUTCOME if not policy.approvers:
+            if asked:
+                return None
+            return "This is for the person who asked the agent to settle."
+        case Purpose.APPROVAL | Purpose.OUTCOME:
+            if not policy.approvers:
+                return (
+                    f"Nobody may approve {tool}: no approver is configured for it. "
+                    "An admin can name one in a policy."
+                )
+            if not named:
+                return (
+                    "You are not among the approvers of "
+                    f"{tool} (policy {policy.name}); nothing was decided."
+                )
+            if asked and not policy.self_approval:
+                return "You asked the agent for this, so another approver has to decide."
+            return None
+
+
+def unreachable(policy: Policy, *, requester: str, tool: str) -> str | None:
+    """Why an approval could never be given by anyone, in one sentence; None: somebody can."""
+    able = policy.approvers if policy.self_approval else policy.approvers - {requester}
+    if able:
+        return None
+    if policy.approvers:
+        return (
+            f"Nobody can approve {tool} here: its only approver is the person who asked, "
+            f"and the policy {policy.name} does not allow self-approval."
+        )
+    return f"Nobody can approve {tool}: no policy names an approver for it."

@@ -1,0 +1,80 @@
+"""What every decision needs: the database, the clock, who may decide, and how work is woken."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from bot.approvers import Policies
+from bot.clock import Clock
+from bot.surface import Surface
+from bot.tool import Tool
+from storage.database import Database, Tx
+
+
+class Job(StrEnum):
+    """The kinds of work an engine wakes. Keys: a chat's id, a channel's key."""
+
+    CHAT = "chat"
+    DELIVER = "deliver"
+
+
+class Wake(Protocol):
+    """Makes work due, inside the transaction that made it (design: the engine port)."""
+
+    def __call__(
+        self, tx: Tx, job: Job, key: str, *, at: float | None = None
+    ) -> Awaitable[None]: ...
+
+
+class ChatModel(Protocol):
+    """One turn of a language model (`bot.model.Model`, `bot.scripted.Script`)."""
+
+    name: str
+    context_tokens: int
+
+    async def turn(self, history: Any, tools: Any, settings: Any, on_text: Any) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """One agent: what it is told, its model and its tools, in an order that does not change.
+
+    `calls`: how many calls of one response are handled. `rounds`: how many times the model is
+    asked before it must have answered a person."""
+
+    name: str
+    model: ChatModel
+    instructions: str = ""
+    tools: Sequence[Tool] = ()
+    calls: int = 50
+    rounds: int = 25
+    max_tokens: int | None = None
+    temperature: float | None = None
+
+    def tool(self, server: str, name: str) -> Tool | None:
+        return next((one for one in self.tools if (one.server, one.name) == (server, name)), None)
+
+
+@dataclass(kw_only=True)
+class Core:
+    """`agents` may be empty in a process that only lists and decides (row Q23)."""
+
+    db: Database
+    clock: Clock
+    wake: Wake
+    policies: Policies = field(default_factory=Policies)
+    agents: Mapping[str, Agent] = field(default_factory=dict)
+    surfaces: dict[str, Surface] = field(default_factory=dict)
+
+    def now(self) -> float:
+        return self.clock.now()
+
+
+def new_id(kind: str) -> str:
+    """An id of ours: its kind and 100 random bits, without letters that look alike."""
+    alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+    return f"{kind}_" + "".join(secrets.choice(alphabet) for _ in range(20))

@@ -1,0 +1,155 @@
+"""The outbox worker: posts and edits one channel at a time, paced, retried, never doubled."""
+
+from __future__ import annotations
+
+import structlog
+
+from bot.card import draw
+from bot.core import Core, Job, new_id
+from bot.surface import Content, DeliveryError, Reply, Surface
+from storage import audit, calls, chats, outbox, questions
+from storage.database import Tx
+from storage.outbox import Action, OutboxRow
+
+log = structlog.get_logger(__name__)
+
+LEASE_SECONDS = 60.0  # longer than any surface takes to answer or to time out
+ATTEMPTS = 8
+BACKOFF_SECONDS = 1.0
+BACKOFF_LIMIT = 300.0
+
+
+class Deliverer:
+    """Delivers channels; the engine runs one handler per channel at a time."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._tokens: dict[str, tuple[float, float]] = {}  # channel: (posts in hand, as of)
+
+    async def deliver(self, channel: str) -> float | None:
+        """Sends what is due in a channel; returns when to come back, None when nothing waits."""
+        while True:
+            ready_at = self._may_post_at(channel)
+            now = self.core.now()
+            async with self.core.db.transaction("claim_delivery") as tx:
+                row = await outbox.claim(
+                    tx, channel, now=now, until=now + LEASE_SECONDS, quiet=ready_at > now
+                )
+                if row is None:
+                    due = await outbox.next_due(tx, channel)
+                    return None if due is None else max(due, ready_at)
+            await self._send(row)
+
+    async def _send(self, row: OutboxRow) -> None:
+        surface = self.core.surfaces.get(row.surface)
+        if surface is None:
+            await self._failed(row, DeliveryError(f"the surface {row.surface} is not running"))
+            return
+        async with self.core.db.read() as tx:
+            content, version = await self._content(tx, row)
+            copy = None if row.posting_id is None else await outbox.posting(tx, row.posting_id)
+        try:
+            match Action(row.action):
+                case Action.WHISPER:
+                    message_id = ""
+                    await surface.whisper(row.place, row.recipient or "", row.text or "")
+                case Action.EDIT:
+                    assert copy is not None
+                    message_id = copy.message_id
+                    await surface.edit(copy.place, message_id, content)
+                case Action.POST:
+                    message_id = await self._post(surface, row, content)
+        except DeliveryError as error:
+            await self._failed(row, error)
+            return
+        await self._sent(row, message_id, version)
+
+    async def _post(self, surface: Surface, row: OutboxRow, content: Content) -> str:
+        if row.state == "sending":  # a crash or a lost answer left it so: it may be there
+            earlier = await surface.find(row.place, row.nonce)
+            if earlier is not None:
+                return earlier
+        self._spend(row.place.channel_key)
+        return await surface.post(row.place, content, row.nonce)
+
+    async def _content(self, tx: Tx, row: OutboxRow) -> tuple[Content, int]:
+        """What the row shows as of now, and which version of its subject that is."""
+        if row.subject.startswith("question:"):
+            question = await questions.get(tx, row.subject.removeprefix("question:"))
+            assert question is not None
+            assert question.call_id is not None
+            call = await calls.get(tx, question.call_id)
+            assert call is not None
+            chat = await chats.get(tx, call.chat_id)
+            assert chat is not None
+            return draw(question, call, chat.agent), question.version
+        post = row if row.action == Action.WHISPER else await outbox.post_of(tx, row.subject)
+        assert post is not None
+        return Reply(post.text or ""), post.version
+
+    async def _sent(self, row: OutboxRow, message_id: str, version: int) -> None:
+        posting_id = row.posting_id or new_id("posting")
+        async with self.core.db.transaction("record_delivery") as tx:
+            await outbox.sent(
+                tx,
+                row,
+                posting_id=posting_id,
+                message_id=message_id,
+                version=version,
+                now=self.core.now(),
+            )
+            await self._unhold(tx, row)
+
+    async def _unhold(self, tx: Tx, row: OutboxRow) -> None:
+        """A call that waited for this card to lose its buttons may start."""
+        if row.call_id is not None and row.chat_id is not None:
+            await chats.stir(tx, row.chat_id)
+            await self.core.wake(tx, Job.CHAT, row.chat_id)
+
+    async def _failed(self, row: OutboxRow, error: DeliveryError) -> None:
+        now = self.core.now()
+        limited = error.retry_after is not None  # being told to wait is no failed attempt
+        async with self.core.db.transaction("record_failure") as tx:
+            if error.permanent or (not limited and row.attempts + 1 >= ATTEMPTS):
+                log.error("delivery given up", subject=row.subject, error=str(error))
+                await outbox.give_up(tx, row, error=str(error), now=now)
+                await audit.record(
+                    tx,
+                    "not_delivered",
+                    now=now,
+                    chat_id=row.chat_id,
+                    subject=row.subject,
+                    error=str(error),
+                )
+                await self._unhold(tx, row)
+                return
+            wait = error.retry_after or min(BACKOFF_LIMIT, BACKOFF_SECONDS * 2**row.attempts)
+            log.warning("delivery failed", subject=row.subject, error=str(error), again_in=wait)
+            await outbox.again(
+                tx,
+                row,
+                at=now + wait,
+                error=str(error),
+                maybe_sent=error.maybe_sent or row.state == "sending",
+                attempts=row.attempts + (0 if limited else 1),
+            )
+
+    # The pace: a surface takes a burst of posts in a channel, then one every interval.
+
+    def _pace(self, channel: str) -> tuple[float, int]:
+        surface = self.core.surfaces.get(channel.partition(":")[0])
+        return (0.0, 1) if surface is None else (surface.pace.interval, surface.pace.burst)
+
+    def _in_hand(self, channel: str) -> float:
+        interval, burst = self._pace(channel)
+        if interval <= 0:
+            return float(burst)
+        tokens, since = self._tokens.get(channel, (float(burst), self.core.now()))
+        return min(float(burst), tokens + (self.core.now() - since) / interval)
+
+    def _may_post_at(self, channel: str) -> float:
+        missing = 1.0 - self._in_hand(channel)
+        return self.core.now() + max(0.0, missing) * self._pace(channel)[0]
+
+    def _spend(self, channel: str) -> None:
+        self._tokens[channel] = (self._in_hand(channel) - 1.0, self.core.now())

@@ -1,0 +1,499 @@
+"""The desk where questions are decided: one transaction a decision, whoever and wherever from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
+
+from bot.approvers import refusal
+from bot.card import outcome_sentence
+from bot.core import Core, Job, new_id
+from bot.field import AnswerError, coerce
+from bot.gate import Deny, digest, gate
+from bot.outcome import GIVE_UP, RAN, interrupted, outcome_choice
+from bot.question import (
+    AlreadyRunning,
+    Changed,
+    Kind,
+    NotAllowed,
+    Purpose,
+    Question,
+    QuestionError,
+    UnknownQuestion,
+    Verb,
+    WrongVerb,
+    fields_of,
+    question_of,
+)
+from bot.surface import Actor, Place
+from bot.tool import BadArguments
+from storage import audit, calls, chats, outbox, questions, rules
+from storage.calls import CallRow, CallState
+from storage.chats import ChatRow
+from storage.database import Tx
+from storage.outbox import Priority
+from storage.questions import DecisionRow, QuestionRow, QuestionState
+from storage.rules import RuleRow
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """How a question stands after a decision. `first`: it was this decision that settled it;
+    otherwise `name` and `at` say who was first and when."""
+
+    question_id: str
+    first: bool
+    state: QuestionState
+    name: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """What lies on the desk: the rows, locked, and what the person did."""
+
+    chat: ChatRow
+    call: CallRow
+    question: QuestionRow
+    verb: Verb
+    by: Actor
+    response: Any
+    lenient: bool
+    remember: str | None
+    arguments: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    """What a decision does to its question and call."""
+
+    question: QuestionState
+    response: Any
+    call: CallState | None  # None: the call stays as it is
+    values: Mapping[str, Any]
+
+
+class Desk:
+    """Decides questions from rows alone."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    async def pending(self, chat_id: str) -> list[Question]:
+        """The open questions of a chat, oldest first."""
+        async with self.core.db.read() as tx:
+            return [
+                question_of(row, await self._call(tx, row), self)
+                for row in await questions.open_in_chat(tx, chat_id)
+            ]
+
+    async def question(self, question_id: str) -> Question | None:
+        async with self.core.db.read() as tx:
+            row = await questions.get(tx, question_id)
+            return None if row is None else question_of(row, await self._call(tx, row), self)
+
+    async def decide(
+        self,
+        key: str,
+        verb: Verb,
+        *,
+        by: Actor,
+        via: str = "api",
+        response: Any = None,
+        lenient: bool = False,
+        remember: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        place: Place | None = None,
+        chat_id: str | None = None,
+    ) -> Ruling:
+        """Decides the question with this nonce or id; durable when it returns.
+
+        `place` is where the decision came from and must be the question's thread, `chat_id` the
+        chat it must belong to. Raises QuestionError and bot.field.AnswerError; then nothing
+        changed, save that a refusal is on record."""
+        async with self.core.db.transaction("decide") as tx:
+            ruling = await self._decide(
+                tx, key, verb, by, via, response, lenient, remember, arguments, place, chat_id
+            )
+        if isinstance(ruling, Exception):
+            raise ruling
+        return ruling
+
+    async def look(self, nonce: str, verb: Verb, *, by: Actor, place: Place | None) -> str | None:
+        """Why this person could not do `verb` to the question now; None: they could."""
+        async with self.core.db.read() as tx:
+            row = await self._find(tx, nonce)
+            call = None if row is None else await self._call(tx, row)
+            if row is None or call is None:
+                return str(UnknownQuestion())
+            chat = await chats.get(tx, call.chat_id)
+            if chat is None or not await self._belongs(tx, row, chat, place, None):
+                return str(UnknownQuestion())
+            refused = self._refusal(chat, call, row, by)
+            if refused is None and row.state != QuestionState.OPEN:
+                return late_sentence(row)
+            return refused
+
+    # What follows runs inside the one transaction.
+
+    async def _decide(
+        self,
+        tx: Tx,
+        key: str,
+        verb: Verb,
+        by: Actor,
+        via: str,
+        response: Any,
+        lenient: bool,
+        remember: str | None,
+        arguments: Mapping[str, Any] | None,
+        place: Place | None,
+        chat_id: str | None,
+    ) -> Ruling | QuestionError | AnswerError:
+        found = await self._find(tx, key)
+        if found is None or found.chat_id is None or found.call_id is None:
+            return UnknownQuestion()
+        chat = await chats.lock(tx, found.chat_id)
+        call = await calls.get(tx, found.call_id, lock=True)
+        question = await questions.get(tx, found.id)
+        assert chat is not None
+        assert call is not None
+        assert question is not None
+        if not await self._belongs(tx, question, chat, place, chat_id):
+            await self._record(tx, "refused", question, by, via, why="another thread", verb=verb)
+            return UnknownQuestion()
+        refused = self._refusal(chat, call, question, by)
+        if refused is not None:
+            await self._record(tx, "refused", question, by, via, why=refused, verb=verb)
+            return NotAllowed(refused)
+        if question.state != QuestionState.OPEN:
+            return self._late(question, call, verb)
+        case = _Case(
+            chat=chat,
+            call=call,
+            question=question,
+            verb=verb,
+            by=by,
+            response=response,
+            lenient=lenient,
+            remember=remember,
+            arguments=arguments,
+        )
+        if question.purpose == Purpose.APPROVAL and not _untouched(question, call):
+            return await self._void(tx, case, via)
+        try:
+            effect = self._effect(case)
+            await self._remember(tx, case, effect)
+        except (QuestionError, AnswerError) as error:
+            return error
+        return await self._apply(tx, case, effect, via)
+
+    async def _find(self, tx: Tx, key: str) -> QuestionRow | None:
+        return await questions.by_nonce(tx, key) or await questions.get(tx, key)
+
+    async def _call(self, tx: Tx, row: QuestionRow) -> CallRow | None:
+        return None if row.call_id is None else await calls.get(tx, row.call_id)
+
+    async def _belongs(
+        self, tx: Tx, row: QuestionRow, chat: ChatRow, place: Place | None, chat_id: str | None
+    ) -> bool:
+        if chat_id is not None and chat_id != chat.id:
+            return False
+        if place is None or place == chat.place:
+            return True
+        copies = await outbox.postings_of(tx, outbox.question_subject(row.id))
+        return any(place == copy.place for copy in copies)
+
+    def _refusal(self, chat: ChatRow, call: CallRow, row: QuestionRow, by: Actor) -> str | None:
+        return refusal(
+            by,
+            purpose=Purpose(row.purpose),
+            policy=self.core.policies.of(chat.agent, call.name),
+            requester=chat.requester,
+            tool=call.name,
+        )
+
+    def _late(self, question: QuestionRow, call: CallRow, verb: Verb) -> Ruling | QuestionError:
+        no = verb in (Verb.DECLINE, Verb.DISMISS)
+        if no and call.state == CallState.RUNNING and question.state == QuestionState.APPROVED:
+            return AlreadyRunning(
+                f"{question.settled_name} approved it and {call.name} is already running; "
+                "its result will reach the agent."
+            )
+        return Ruling(
+            question.id,
+            first=False,
+            state=QuestionState(question.state),
+            name=question.settled_name or "",
+            at=question.settled_at or 0.0,
+        )
+
+    def _effect(self, case: _Case) -> _Effect:
+        """What the verb does. Pure; raises QuestionError or AnswerError."""
+        if case.arguments is not None and case.verb is not Verb.APPROVE:
+            raise WrongVerb("Only an approval can change the arguments.")
+        match Purpose(case.question.purpose):
+            case Purpose.APPROVAL:
+                return self._approval(case)
+            case Purpose.ASK:
+                return _ask(case)
+            case Purpose.OUTCOME:
+                return _lost_run(case)
+            case unreachable:
+                assert_never(unreachable)
+
+    def _approval(self, case: _Case) -> _Effect:
+        match case.verb:
+            case Verb.ANSWER if case.response not in (None, {}):
+                raise WrongVerb("This asks for an approval: approve or decline it.")
+            case Verb.APPROVE | Verb.ANSWER:
+                values: dict[str, Any] = {"allowed_by": case.by.key}
+                if case.arguments is not None:
+                    values |= self._edited(case)
+                return _Effect(QuestionState.APPROVED, None, CallState.READY, values)
+            case Verb.DECLINE | Verb.DISMISS:
+                note = _note(case.response) if case.verb is Verb.DECLINE else None
+                result = f"The user denied the call to {case.call.name}." if note is None else note
+                state = (
+                    QuestionState.DECLINED if case.verb is Verb.DECLINE else QuestionState.DISMISSED
+                )
+                return _Effect(
+                    state, {"note": note}, CallState.DECLINED, _settled("declined", result)
+                )
+            case unreachable:
+                assert_never(unreachable)
+
+    def _edited(self, case: _Case) -> dict[str, Any]:
+        """The call with other arguments: validated and judged anew (row D23)."""
+        call, assert_given = case.call, case.arguments
+        assert assert_given is not None
+        agent = self.core.agents.get(case.chat.agent)
+        tool = None if agent is None else agent.tool(call.server, call.name)
+        if tool is None:
+            raise QuestionError(
+                f"{call.name} is not loaded here, so its arguments cannot be changed; "
+                "approve or decline it as it is."
+            )
+        if tool.schema_digest != call.schema_digest:
+            raise Changed(f"{call.name} was changed since this was asked; decline it.")
+        try:
+            args = tool.validate(assert_given)
+        except BadArguments as error:
+            raise QuestionError(str(error)) from error
+        policy = self.core.policies.of(case.chat.agent, call.name)
+        judged = gate(tool, args, policy=policy, requester=case.chat.requester)
+        if isinstance(judged, Deny):
+            raise NotAllowed(judged.reason)
+        return {
+            "args": args,
+            "digest": digest(call.server, call.name, call.schema_digest, args),
+            "edited": {"by": case.by.label, "from": call.args},
+        }
+
+    async def _remember(self, tx: Tx, case: _Case, effect: _Effect) -> None:
+        if case.remember is None:
+            return
+        policy = self.core.policies.of(case.chat.agent, case.call.name)
+        if effect.question is not QuestionState.APPROVED:
+            raise WrongVerb("Only an approval can be remembered.")
+        if case.remember != "chat":
+            raise QuestionError("An approval can be remembered for this thread only.")
+        if not policy.remember:
+            raise NotAllowed(
+                f"The policy {policy.name} does not let approvals of {case.call.name} be "
+                "remembered; approve it once."
+            )
+        rule = RuleRow(
+            id=new_id("rule"),
+            effect="allow",
+            scope="chat",
+            scope_key=case.chat.id,
+            server=case.call.server,
+            tool=case.call.name,
+            schema_digest=case.call.schema_digest,
+            conditions=[],
+            created_by=case.by.key,
+            created_name=case.by.label,
+            created_at=self.core.now(),
+        )
+        await rules.add(tx, rule)
+
+    async def _void(self, tx: Tx, case: _Case, via: str) -> QuestionError:
+        """The stored call is no longer what the card showed: nothing runs (row B52)."""
+        now = self.core.now()
+        await questions.settle(
+            tx,
+            case.question.id,
+            to=QuestionState.CANCELLED,
+            response={"note": "changed"},
+            by=None,
+            name=None,
+            now=now,
+        )
+        await calls.settle(
+            tx,
+            case.call.id,
+            was=[CallState.WAITING],
+            to=CallState.FAILED,
+            outcome="changed",
+            result=f"{case.call.name} did not run: its arguments changed after they were shown.",
+            now=now,
+        )
+        await self._record(tx, "changed", case.question, case.by, via, verb=case.verb)
+        await self._redraw(tx, case)
+        return Changed(
+            f"What would run is not what this card showed, so {case.call.name} does not run."
+        )
+
+    async def _apply(self, tx: Tx, case: _Case, effect: _Effect, via: str) -> Ruling:
+        now = self.core.now()
+        call, question = case.call, case.question
+        await questions.settle(
+            tx,
+            question.id,
+            to=effect.question,
+            response=effect.response,
+            by=case.by.key,
+            name=case.by.label,
+            now=now,
+        )
+        values = dict(effect.values)
+        if effect.call is not None:
+            if effect.call is not CallState.READY:
+                values |= {"settled_at": now, "wake_at": None}
+            if effect.call is not CallState.READY or not await calls.has_open_question(tx, call.id):
+                await calls.move(
+                    tx,
+                    call.id,
+                    was=[CallState.WAITING, CallState.UNKNOWN],
+                    to=effect.call,
+                    **values,
+                )
+        decided = replace(call, **{k: v for k, v in values.items() if k in ("args", "digest")})
+        await questions.record_decision(
+            tx,
+            DecisionRow(
+                question_id=question.id,
+                actor=case.by.key,
+                verb=case.verb,
+                response=effect.response,
+                via=via,
+                digest=decided.digest,
+                created_at=now,
+            ),
+        )
+        await self._record(
+            tx,
+            "decided",
+            question,
+            case.by,
+            via,
+            verb=case.verb,
+            state=effect.question,
+            digest=decided.digest,
+            remember=case.remember,
+            edited=case.arguments is not None,
+        )
+        await self._redraw(tx, case)
+        return Ruling(question.id, first=True, state=effect.question, name=case.by.label, at=now)
+
+    async def _redraw(self, tx: Tx, case: _Case) -> None:
+        """Every copy loses its buttons before the call starts; the chat goes on after that."""
+        subject = outbox.question_subject(case.question.id)
+        woken = await outbox.edit_all(
+            tx, subject, priority=Priority.SETTLED, now=self.core.now(), call_id=case.call.id
+        )
+        for channel in woken:
+            await self.core.wake(tx, Job.DELIVER, channel)
+        await chats.stir(tx, case.chat.id)
+        await self.core.wake(tx, Job.CHAT, case.chat.id)
+
+    async def _record(
+        self, tx: Tx, event: str, question: QuestionRow, by: Actor, via: str, **detail: Any
+    ) -> None:
+        await audit.record(
+            tx,
+            event,
+            now=self.core.now(),
+            chat_id=question.chat_id,
+            call_id=question.call_id,
+            question_id=question.id,
+            actor=by.key,
+            via=via,
+            **detail,
+        )
+
+
+def late_sentence(row: QuestionRow) -> str:
+    """What somebody who comes late is told."""
+
+    return f"This was settled before: {outcome_sentence(row)}"
+
+
+def _untouched(question: QuestionRow, call: CallRow) -> bool:
+    now = digest(call.server, call.name, call.schema_digest, call.args)
+    return question.digest == call.digest == now
+
+
+def _note(response: Any) -> str | Mapping[str, Any] | None:
+    """A decline's note: text, a mapping, or none when it is blank."""
+    if isinstance(response, str):
+        return response.strip() or None
+    if response is None or isinstance(response, Mapping):
+        return response
+    raise QuestionError("A note is a text or a mapping.")
+
+
+def _settled(outcome: str, result: Any) -> dict[str, Any]:
+    return {"outcome": outcome, "result": result}
+
+
+def _ask(case: _Case) -> _Effect:
+    kind = Kind(case.question.kind)
+    match case.verb:
+        case Verb.APPROVE:
+            what = "a form: answer" if kind is Kind.FORM else "a page to visit: finish"
+            raise WrongVerb(f"This is {what} or decline it.")
+        case Verb.ANSWER if kind is Kind.PAGE:
+            if case.response not in (None, {}):
+                raise WrongVerb("A page takes no answer: say that you finished, or decline.")
+            return _Effect(QuestionState.ANSWERED, {"answer": True}, CallState.READY, {})
+        case Verb.ANSWER:
+            answer = coerce(fields_of(case.question), case.response, lenient=case.lenient)
+            return _Effect(QuestionState.ANSWERED, {"answer": answer}, CallState.READY, {})
+        case Verb.DECLINE:
+            note = _note(case.response)
+            return _Effect(
+                QuestionState.DECLINED,
+                {"note": note},
+                CallState.READY,
+                {} if note is None else {"note": note},
+            )
+        case Verb.DISMISS:
+            return _Effect(QuestionState.DISMISSED, {"note": None}, CallState.READY, {})
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _lost_run(case: _Case) -> _Effect:
+    """A person says what came of a run that was lost (design: unknown)."""
+    answer: dict[str, Any] | None
+    note: str | Mapping[str, Any] | None
+    match case.verb:
+        case Verb.APPROVE:
+            raise WrongVerb("Say what happened: it ran, run it again, or give it up.")
+        case Verb.ANSWER:
+            answer = coerce(fields_of(case.question), case.response, lenient=case.lenient)
+            choice, note = outcome_choice(answer)
+            state = QuestionState.ANSWERED
+        case Verb.DECLINE | Verb.DISMISS:
+            answer, choice, note = None, GIVE_UP, _note(case.response)
+            state = QuestionState.DECLINED
+        case unreachable:
+            assert_never(unreachable)
+    response = {"answer": answer, "note": note}
+    if choice in (RAN, GIVE_UP):
+        result = interrupted(case.call.name, case.by.label, ran=choice == RAN, note=note)
+        return _Effect(state, response, CallState.FAILED, _settled("interrupted", result))
+    return _Effect(state, response, CallState.READY, {"allowed_by": case.by.key})

@@ -1,0 +1,94 @@
+"""May this call run? The tool's own rule, the policy and standing rules, as one pure answer.
+
+Deny beats ask beats allow; what cannot be judged is denied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from bot.approvers import Policy, unreachable
+from bot.tool import Tool, Verdict
+from storage.database import canonical
+from storage.rules import RuleRow
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """It runs. `rule` is the standing rule that allowed what would have been asked."""
+
+    rule: RuleRow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """It does not run; the model is told `reason`."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskFirst:
+    """A person decides."""
+
+
+Answer = Run | Deny | AskFirst
+
+
+def digest(server: str, tool: str, schema_digest: str, args: Mapping[str, Any]) -> str:
+    """What was seen and what runs, as one number: server, tool, its schema and the canonical
+    validated arguments (rule 6)."""
+    return hashlib.sha256(canonical([server, tool, schema_digest, args]).encode()).hexdigest()
+
+
+def own_rule(tool: Tool, args: Mapping[str, Any]) -> Verdict:
+    """What the tool itself says. A predicate that raises or returns anything else denies."""
+    if tool.approval == "always":
+        return Verdict.ASK
+    if tool.approval == "never":
+        return Verdict.RUN
+    assert not isinstance(tool.approval, str)
+    try:
+        said = tool.approval(tool.arguments.model_validate(args))
+    except Exception:
+        log.exception("approval predicate raised", tool=tool.name)
+        return Verdict.DENY
+    if isinstance(said, Verdict):
+        return said
+    if said is True or said is False or said is None:
+        return Verdict(said)
+    log.error("approval predicate returned no verdict", tool=tool.name, type=type(said).__name__)
+    return Verdict.DENY
+
+
+def gate(
+    tool: Tool,
+    args: Mapping[str, Any],
+    *,
+    policy: Policy,
+    requester: str,
+    rules: Iterable[RuleRow] = (),
+) -> Answer:
+    """The verdict on a call with these validated arguments."""
+    verdict = own_rule(tool, args)
+    if verdict is Verdict.DENY:
+        return Deny(f"The call to {tool.name} was denied by its approval rule.")
+    if verdict is Verdict.RUN and not policy.ask:
+        return Run()
+    for rule in rules:
+        if (
+            rule.effect == "allow"
+            and rule.tool == tool.name
+            and rule.server == tool.server
+            and rule.schema_digest == tool.schema_digest
+        ):
+            return Run(rule)
+    impossible = unreachable(policy, requester=requester, tool=tool.name)
+    return Deny(impossible) if impossible else AskFirst()

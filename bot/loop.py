@@ -1,0 +1,303 @@
+"""The loop of a chat: lease it, make its moves, let it go (design: complete())."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import assert_never
+
+import structlog
+
+from bot.core import Core, Job
+from bot.lease import LEASE_SECONDS, Held, LeaseLost, beating
+from bot.move import AskModel, Idle, Move, Pause, RunCalls, Send, Snapshot, Stop, next_move
+from bot.opening import open_outcome
+from bot.outcome import unfinished
+from bot.reply import close_turn
+from bot.run import CallRunner
+from bot.transcript import CallReturn, dump, returns_message
+from bot.turn import TurnRunner, WaitForModel
+from storage import audit, calls, chats, messages, outbox, questions
+from storage.calls import CallRow, CallState
+from storage.chats import ChatRow
+from storage.database import Tx, canonical
+from storage.outbox import Priority
+from storage.questions import QuestionState
+
+log = structlog.get_logger(__name__)
+
+ATTEMPTS = 3  # how often an idempotent call whose runner was lost is repeated by itself
+
+
+class Loop:
+    """Runs chats; `owner` names this process in the leases it takes."""
+
+    def __init__(self, core: Core, owner: str) -> None:
+        self.core = core
+        self.owner = owner
+
+    async def complete(self, chat_id: str) -> float | None:
+        """Carries the chat on until it waits for somebody or owes nothing.
+
+        Returns when to look again: none, until it is woken. Does nothing while another runner
+        holds the chat, and calls neither tools nor the model while it waits (row Q26)."""
+        return await self._run(chat_id, moves=None)
+
+    async def step(self, chat_id: str) -> float | None:
+        """Makes one move."""
+        return await self._run(chat_id, moves=1)
+
+    async def _run(self, chat_id: str, moves: int | None) -> float | None:
+        held = await self._lease(chat_id)
+        if held is None:
+            return None
+        try:
+            async with beating(held):
+                return await _Drive(self.core, held).go(moves)
+        except LeaseLost:
+            log.warning("lease lost", chat=chat_id)
+            return None
+
+    async def _lease(self, chat_id: str) -> Held | None:
+        now = self.core.now()
+        async with self.core.db.transaction("lease_chat") as tx:
+            chat = await chats.lease(
+                tx, chat_id, owner=self.owner, now=now, until=now + LEASE_SECONDS
+            )
+            if chat is None:
+                return None
+            for call in await calls.stranded(tx, chat.id, chat.epoch):
+                await self._recover(tx, chat, call)
+            return Held(self.core, chat)
+
+    async def _recover(self, tx: Tx, chat: ChatRow, call: CallRow) -> None:
+        """A call whose runner was lost between its claim and its record (row D24)."""
+        agent = self.core.agents.get(chat.agent)
+        tool = None if agent is None else agent.tool(call.server, call.name)
+        if call.task is not None or (tool and tool.idempotent and call.attempt < ATTEMPTS):
+            await calls.move(tx, call.id, was=[CallState.RUNNING], to=CallState.READY)
+            return
+        await calls.move(tx, call.id, was=[CallState.RUNNING], to=CallState.UNKNOWN)
+        await open_outcome(self.core, tx, chat, call)
+
+
+class _Drive:
+    """One hold of one chat."""
+
+    def __init__(self, core: Core, held: Held) -> None:
+        self.core = core
+        self.held = held
+        self.chat = held.chat
+        self.running: dict[str, asyncio.Task[None]] = {}
+        self.call_runner = CallRunner(core, held)
+        self.turn_runner = TurnRunner(core, held)
+
+    async def go(self, moves: int | None) -> float | None:
+        try:
+            while True:
+                self.held.stirred.clear()
+                snapshot = await self._look()
+                move = next_move(snapshot, running=set(self.running), time=self.core.now())
+                if not self._moves_on(move) and not self.running:
+                    until = move.until if isinstance(move, Pause) else None
+                    if await self._release(snapshot.chat.stirs, until):
+                        return until
+                    continue
+                if moves is not None:
+                    if moves == 0 and not self.running:
+                        await self._release(None, None)
+                        return None
+                    moves = max(0, moves - 1)
+                try:
+                    await self._make(move, snapshot)
+                except WaitForModel as wait:
+                    await self._release(None, wait.at)
+                    return wait.at
+        finally:
+            # What runs has its effect anyway; its outcome is recorded even when the lease is lost
+            # (rule 4). A process that is told to go cancels it here, and it becomes unknown.
+            await asyncio.gather(*self.running.values(), return_exceptions=True)
+
+    def _moves_on(self, move: Move) -> bool:
+        return not isinstance(move, Pause | Idle)
+
+    async def _look(self) -> Snapshot:
+        async with self.core.db.read() as tx:
+            chat = await chats.get(tx, self.chat.id)
+            if chat is None or chat.epoch != self.chat.epoch:
+                raise LeaseLost
+            last = await messages.last(tx, chat.id)
+            is_response = last is not None and last.kind == "response"
+            round_ = await calls.of_round(tx, last.id) if last and is_response else []
+            held = {}
+            for call in round_:
+                if call.state == CallState.READY:
+                    since = await calls.held_until(tx, call.id)
+                    if since is not None:
+                        held[call.id] = since
+            queued = await messages.queued(tx, chat.id)
+        self.held.chat = self.chat = chat
+        return Snapshot(chat=chat, last=last, calls=round_, queued=queued, held=held)
+
+    async def _make(self, move: Move, snapshot: Snapshot) -> None:
+        match move:
+            case RunCalls():
+                for call in move.calls:
+                    self.running[call.id] = asyncio.create_task(self.call_runner.run(call.id))
+                await self._wait()
+            case Pause() | Idle():
+                await self._wait()
+            case Send():
+                await self._send(snapshot)
+            case AskModel():
+                assert snapshot.last is not None
+                await self.turn_runner.turn(snapshot.last)
+            case Stop():
+                await self._stop(snapshot)
+            case unreachable:
+                assert_never(unreachable)
+
+    async def _wait(self) -> None:
+        """Until a call of ours ends or something came in."""
+        news = [asyncio.create_task(event.wait()) for event in (self.held.stirred, self.held.lost)]
+        try:
+            await asyncio.wait([*self.running.values(), *news], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiter in news:
+                waiter.cancel()
+        if self.held.lost.is_set():
+            raise LeaseLost
+        for call_id, task in list(self.running.items()):
+            if task.done():
+                del self.running[call_id]
+                task.result()
+
+    async def _release(self, stirs: int | None, wake_at: float | None) -> bool:
+        async with self.core.db.transaction("release_chat") as tx:
+            released = await chats.release(
+                tx, self.chat.id, self.chat.epoch, stirs=stirs, wake_at=wake_at
+            )
+            if released:
+                return True
+            now = await chats.get(tx, self.chat.id)
+        if now is None or now.epoch != self.chat.epoch:
+            raise LeaseLost
+        return False
+
+    async def _send(self, snapshot: Snapshot) -> None:
+        """The results of the round and what people said meanwhile become history."""
+        last = snapshot.last
+        position = 0 if last is None or last.position is None else last.position
+        async with self.core.db.transaction("send_results") as tx:
+            await self.held.fence(tx)
+            position = await self._append_returns(tx, position, snapshot.calls)
+            for message in await messages.queued(tx, self.chat.id):
+                position += 1
+                await messages.take_up(tx, message.id, position)
+                await chats.count_round(tx, self.chat.id, 0)
+
+    async def _append_returns(self, tx: Tx, position: int, round_: Sequence[CallRow]) -> int:
+        if not round_:
+            return position
+        body = dump(returns_message([return_of(call) for call in round_], []))
+        await messages.append(
+            tx,
+            self.chat.id,
+            position=position + 1,
+            kind="request",
+            body=body,
+            now=self.core.now(),
+        )
+        return position + 1
+
+    async def _stop(self, snapshot: Snapshot) -> None:
+        """What waits does not run; what runs is let finish; then the chat is idle again (L3)."""
+        now = self.core.now()
+        async with self.core.db.transaction("stop_chat") as tx:
+            await self.held.fence(tx)
+            for question in await questions.open_in_chat(tx, self.chat.id):
+                await questions.settle(
+                    tx,
+                    question.id,
+                    to=QuestionState.CANCELLED,
+                    response=None,
+                    by=None,
+                    name=None,
+                    now=now,
+                )
+                await self._redraw(tx, question.id)
+            for call in snapshot.calls:
+                await self._drop(tx, call, now)
+            left = [
+                call
+                for call in await calls.in_state(tx, self.chat.id, [CallState.RUNNING])
+                if call.id in self.running
+            ]
+            if left:
+                return
+            await self._close_turn(tx, snapshot)
+            await chats.uncancel(tx, self.chat.id)
+            await audit.record(
+                tx, "stopped", now=now, chat_id=self.chat.id, actor=self.chat.cancelled_by
+            )
+        self.held.cancelled.clear()
+
+    async def _redraw(self, tx: Tx, question_id: str) -> None:
+        subject = outbox.question_subject(question_id)
+        for channel in await outbox.edit_all(
+            tx, subject, priority=Priority.SETTLED, now=self.core.now()
+        ):
+            await self.core.wake(tx, Job.DELIVER, channel)
+
+    async def _drop(self, tx: Tx, call: CallRow, now: float) -> None:
+        was = [CallState.WAITING, CallState.READY]
+        await calls.settle(
+            tx,
+            call.id,
+            was=was,
+            to=CallState.FAILED,
+            outcome="cancelled",
+            result=f"{call.name} did not run: the conversation was stopped.",
+            now=now,
+        )
+        await calls.settle(
+            tx,
+            call.id,
+            was=[CallState.UNKNOWN],
+            to=CallState.FAILED,
+            outcome="interrupted",
+            result=unfinished(call.name),
+            now=now,
+        )
+
+    async def _close_turn(self, tx: Tx, snapshot: Snapshot) -> None:
+        """Leaves the history such that the model owes nothing."""
+        last = snapshot.last
+        if last is None or last.position is None:
+            return
+        if last.kind == "response" and not snapshot.calls:
+            return  # nothing was going on
+        position = last.position
+        if snapshot.calls:
+            settled = await calls.of_round(tx, last.id)
+            position = await self._append_returns(tx, position, settled)
+        await close_turn(self.core, tx, self.chat, position + 1, "Stopped.")
+
+
+def return_of(call: CallRow) -> CallReturn:
+    """What the model reads of a settled call: an edit, its result, a person's note."""
+    content = call.result if isinstance(call.result, str) else canonical(call.result)
+    if call.edited is not None:
+        content = (
+            f"[{call.edited['by']} changed the arguments to {canonical(call.args)} "
+            f"before approving.]\n{content}"
+        )
+    if call.note is not None:
+        note = call.note if isinstance(call.note, str) else canonical(call.note)
+        content = f"{content}\n\n{note}"
+    return CallReturn(
+        provider_id=call.provider_id,
+        name=call.name,
+        content=content,
+        failed=call.state == CallState.FAILED,
+    )

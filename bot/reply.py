@@ -1,0 +1,83 @@
+"""What the agent says in its thread: posted once, edited while it grows, split where it is long."""
+
+from __future__ import annotations
+
+from bot.core import Core, Job
+from bot.question import new_nonce
+from bot.transcript import dump, response_message
+from storage import chats, messages, outbox
+from storage.chats import ChatRow
+from storage.database import Tx
+from storage.outbox import Priority
+
+LIVE_SECONDS = 1.2  # between two edits of one message (platforms/slack.md 3.3)
+
+
+async def say(
+    core: Core,
+    tx: Tx,
+    chat: ChatRow,
+    subject: str,
+    text: str,
+    *,
+    priority: Priority = Priority.POST,
+) -> None:
+    """Makes `subject` say `text` in the chat's thread: a new post, or an edit of the earlier one.
+
+    A subject that is said again after a crash is the same message, not a second one."""
+    surface = core.surfaces.get(chat.surface)
+    parts = [text] if surface is None else surface.split(text)
+    for number, part in enumerate(parts):
+        name = subject if number == 0 else f"{subject}.{number}"
+        row = await outbox.post_of(tx, name)
+        if row is None:
+            await outbox.post(
+                tx,
+                chat.place,
+                nonce=new_nonce(),
+                subject=name,
+                chat_id=chat.id,
+                text=part,
+                now=core.now(),
+            )
+        elif await outbox.rewrite(tx, row.id, part):
+            await outbox.edit_all(tx, name, priority=priority, now=core.now())
+    await core.wake(tx, Job.DELIVER, chat.place.channel_key)
+
+
+async def close_turn(core: Core, tx: Tx, chat: ChatRow, position: int, text: str) -> None:
+    """Ends a turn in our own words, in the history and in the thread."""
+    await messages.append(
+        tx,
+        chat.id,
+        position=position,
+        kind="response",
+        body=dump(response_message(text)),
+        now=core.now(),
+    )
+    await say(core, tx, chat, reply_subject(chat, position), text)
+
+
+def reply_subject(chat: ChatRow, position: int) -> str:
+    return f"reply:{chat.id}:{position}"
+
+
+class LiveReply:
+    """Shows the text of a running turn at a pace the surface allows; the transcript gets it only
+    when it is whole."""
+
+    def __init__(self, core: Core, chat: ChatRow, subject: str, lease_seconds: float) -> None:
+        self._core = core
+        self._chat = chat
+        self._subject = subject
+        self._lease = lease_seconds
+        self._shown_at = core.now()
+
+    async def show(self, text: str) -> None:
+        now = self._core.now()
+        if now - self._shown_at < LIVE_SECONDS or not text.strip():
+            return
+        self._shown_at = now
+        async with self._core.db.transaction("show_reply") as tx:
+            if await chats.fence(tx, self._chat.id, self._chat.epoch, until=now + self._lease):
+                await say(self._core, tx, self._chat, self._subject, text, priority=Priority.LIVE)

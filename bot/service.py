@@ -1,0 +1,109 @@
+"""The one entry for everything that people do on any surface."""
+
+from __future__ import annotations
+
+import structlog
+
+from bot.card import Card, draw
+from bot.chat import queue
+from bot.core import Core, new_id
+from bot.desk import Desk, Ruling
+from bot.field import AnswerError
+from bot.question import QuestionError, UnknownQuestion, Verb
+from bot.surface import Actor, Decision, Look, Message, Place, Response
+from storage import calls, chats, questions, seen
+from storage.database import DatabaseUnavailable
+
+log = structlog.get_logger(__name__)
+
+
+class Service:
+    """Takes in events; each is durable when the call returns. Implements bot.surface.Entry."""
+
+    def __init__(self, core: Core, *, agent: str) -> None:
+        """`agent`: who answers in a thread that a person begins."""
+        self.core = core
+        self.agent = agent
+        self.desk = Desk(core)
+
+    async def message(self, event: Message) -> bool:
+        """Somebody said something: it begins a chat, or goes on with the one that lives there.
+
+        False when it was taken in before, when no chat lives there, or when it came from a bot or
+        from another organisation. Raises DatabaseUnavailable; then it was not taken in."""
+        if event.actor.is_bot or event.actor.is_external or not event.text.strip():
+            return False
+        now = self.core.now()
+        async with self.core.db.transaction("take_message") as tx:
+            chat = await chats.at_place(tx, event.place)
+            if chat is None and not event.starts:
+                return False
+            if not await seen.first_time(tx, event.keys, now):
+                return False
+            if chat is None:
+                chat = await chats.open_at(
+                    tx,
+                    event.place,
+                    chat_id=new_id("chat"),
+                    agent=self.agent,
+                    requester=event.actor.key,
+                    now=now,
+                )
+            await queue(
+                self.core, tx, chat.id, event.text, by=event.actor, source=event.source or None
+            )
+        return True
+
+    async def decide(self, event: Decision) -> Response:
+        """Somebody pressed a button or sent a form. Whatever is wrong with it comes back as the
+        sentence they are told."""
+        try:
+            ruling = await self.desk.decide(
+                event.nonce,
+                event.verb,
+                by=event.actor,
+                via=event.via,
+                response=event.response,
+                lenient=event.lenient,
+                remember=event.remember,
+                place=event.place,
+            )
+        except AnswerError as error:
+            return Response(done=False, sentence=str(error), errors=error.errors)
+        except QuestionError as error:
+            return Response(done=False, sentence=str(error))
+        except DatabaseUnavailable as error:
+            log.warning("a decision could not be stored", via=event.via)
+            return Response(
+                done=False, sentence=f"{error} Nothing was decided, unless the card says so."
+            )
+        card = await self._card(event.nonce)
+        return Response(done=ruling.first, sentence=_told(ruling, card), settled=card)
+
+    async def look(
+        self, nonce: str, verb: Verb, actor: Actor, *, place: Place | None = None
+    ) -> Look:
+        """The card behind a nonce, if this person may do `verb` to it now. Changes nothing."""
+        try:
+            refusal = await self.desk.look(nonce, verb, by=actor, place=place)
+            card = None if refusal else await self._card(nonce)
+        except DatabaseUnavailable as error:
+            return Look(card=None, refusal=str(error))
+        if refusal is None and card is None:
+            refusal = str(UnknownQuestion())
+        return Look(card=card, refusal=refusal or "")
+
+    async def _card(self, nonce: str) -> Card | None:
+        async with self.core.db.read() as tx:
+            row = await questions.by_nonce(tx, nonce)
+            if row is None or row.call_id is None:
+                return None
+            call = await calls.get(tx, row.call_id)
+            chat = None if call is None else await chats.get(tx, call.chat_id)
+            return None if call is None or chat is None else draw(row, call, chat.agent)
+
+
+def _told(ruling: Ruling, card: Card | None) -> str:
+    """What the one who decided is told: that it counts, or who was first."""
+    outcome = "" if card is None else card.outcome
+    return outcome if ruling.first else f"This was settled before. {outcome}".strip()

@@ -1,0 +1,343 @@
+"""One turn of the model: what it is sent, what it shows while it answers, and what becomes of the
+calls it proposes, all recorded in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import structlog
+
+from bot.core import Agent, Core, new_id
+from bot.gate import AskFirst, Deny, Run, digest, gate
+from bot.lease import LEASE_SECONDS, Held, LeaseLost
+from bot.model import ModelFailed, Settings, ToolSpec, TryLater, Turn
+from bot.opening import open_approval
+from bot.reply import LiveReply, close_turn, reply_subject, say
+from bot.tool import BadArguments, Tool
+from bot.transcript import (
+    READING,
+    SUMMARISING,
+    ProposedCall,
+    StoredMessage,
+    Summary,
+    needs_summary,
+    summary_request,
+    window,
+)
+from storage import audit, calls, chats, messages, rules
+from storage.calls import CallRow, CallState
+from storage.chats import ChatRow
+from storage.database import Tx
+from storage.messages import MessageRow
+from storage.rules import RuleRow
+
+log = structlog.get_logger(__name__)
+
+REPEATS = 3  # the same call in this many responses in a row is stopped
+
+
+class WaitForModel(Exception):
+    """The provider wants to be left alone until `at`: let the chat go till then."""
+
+    def __init__(self, at: float) -> None:
+        super().__init__(f"the model is to be tried again at {at}")
+        self.at = at
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """A proposed call: valid, or with the reason why it is not."""
+
+    call: ProposedCall
+    tool: Tool | None
+    args: dict[str, Any]
+    fault: str | None
+
+    @property
+    def digest(self) -> str:
+        server, schema = ("", "") if self.tool is None else (self.tool.server, self.schema)
+        return digest(server, self.call.name, schema, self.args)
+
+    @property
+    def schema(self) -> str:
+        return "" if self.tool is None else self.tool.schema_digest
+
+
+class TurnRunner:
+    """Asks the model of a held chat."""
+
+    def __init__(self, core: Core, held: Held) -> None:
+        self.core = core
+        self.held = held
+
+    async def turn(self, last: MessageRow) -> None:
+        """Makes the turn that is owed after `last`. Raises WaitForModel."""
+        position = (last.position or 0) + 1
+        agent = self.core.agents.get(self.held.chat.agent)
+        if agent is None:
+            await self._close(
+                position,
+                f"The agent {self.held.chat.agent} is not configured here; "
+                "an admin can add it to interlock.toml or you can start a new thread.",
+            )
+            return
+        if self.held.chat.rounds >= agent.rounds:
+            await self._close(
+                position,
+                f"I stopped after {agent.rounds} rounds without an answer. "
+                "Write something to go on.",
+            )
+            return
+        live = LiveReply(
+            self.core, self.held.chat, reply_subject(self.held.chat, position), LEASE_SECONDS
+        )
+        try:
+            turn = await self._unless_cancelled(self._ask(agent, live))
+        except TryLater as later:
+            raise WaitForModel(later.at) from later
+        except ModelFailed as failed:
+            log.warning("model failed", chat=self.held.chat.id, detail=failed.detail)
+            await self._close(position, str(failed))
+            return
+        if turn is not None:
+            await self._record(agent, position, turn)
+
+    async def _unless_cancelled(self, asking: Any) -> Turn | None:
+        """The turn, or None when somebody stopped the chat meanwhile (row L3)."""
+        task: asyncio.Task[Turn] = asyncio.ensure_future(asking)
+        stops = [
+            asyncio.create_task(event.wait()) for event in (self.held.cancelled, self.held.lost)
+        ]
+        try:
+            await asyncio.wait([task, *stops], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            if self.held.lost.is_set():
+                raise LeaseLost
+            return None
+        finally:
+            for waiter in (task, *stops):
+                if not waiter.done():
+                    waiter.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await waiter
+
+    async def _ask(self, agent: Agent, live: LiveReply) -> Turn:
+        stored, summary = await self._history(agent)
+        settings = Settings(
+            instructions=f"{agent.instructions}\n\n{READING}".strip(),
+            max_tokens=agent.max_tokens,
+            temperature=agent.temperature,
+        )
+        specs = [ToolSpec(one.name, one.description, one.parameters) for one in agent.tools]
+        sent = window(stored, context_tokens=agent.model.context_tokens, summary=summary)
+        turn: Turn = await agent.model.turn(sent, specs, settings, live.show)
+        return turn
+
+    async def _history(self, agent: Agent) -> tuple[list[StoredMessage], Summary | None]:
+        """The rows to send, after a summary of what no longer fits was written if one is due."""
+        async with self.core.db.read() as tx:
+            found = await messages.latest_summary(tx, self.held.chat.id)
+            after = 0 if found is None else found.through
+            rows = await messages.history(tx, self.held.chat.id, after=after)
+        stored = [StoredMessage(row.position or 0, row.body) for row in rows]
+        summary = None if found is None else Summary(found.through, found.text)
+        span = needs_summary(stored, context_tokens=agent.model.context_tokens, summary=summary)
+        if span is None:
+            return stored, summary
+        part = [one for one in stored if span.first <= one.position <= span.last]
+
+        async def unseen(_text: str) -> None: ...
+
+        turn: Turn = await agent.model.turn(
+            [summary_request(part, summary)], [], Settings(instructions=SUMMARISING), unseen
+        )
+        async with self.core.db.transaction("record_summary") as tx:
+            await self.held.fence(tx)
+            await messages.summarise(
+                tx, self.held.chat.id, through=span.last, text=turn.text, now=self.core.now()
+            )
+            await self._record_usage(tx, None, turn)
+        return stored, Summary(span.last, turn.text)
+
+    async def _close(self, position: int, text: str) -> None:
+        async with self.core.db.transaction("close_turn") as tx:
+            await self.held.fence(tx)
+            await close_turn(self.core, tx, self.held.chat, position, text)
+
+    # Recording: the response, its calls, their gates and questions, the cards on their way.
+
+    async def _record(self, agent: Agent, position: int, turn: Turn) -> None:
+        proposals = self._proposals(agent, turn)
+        async with self.core.db.transaction("record_turn") as tx:
+            await self.held.fence(tx)
+            chat = self.held.chat
+            message_id = await messages.append(
+                tx,
+                chat.id,
+                position=position,
+                kind="response",
+                body=turn.response,
+                now=self.core.now(),
+            )
+            await self._record_usage(tx, message_id, turn)
+            await chats.count_round(tx, chat.id, chat.rounds + 1)
+            if turn.text.strip():
+                await say(self.core, tx, chat, reply_subject(chat, position), turn.text)
+            in_force = await rules.in_force(tx, chat.id, self.core.now())
+            repeated = await self._repeated(tx, message_id)
+            for number, proposal in enumerate(proposals):
+                await self._open(tx, agent, message_id, number, proposal, in_force, repeated)
+
+    def _proposals(self, agent: Agent, turn: Turn) -> list[_Proposal]:
+        return [
+            self._propose(
+                agent,
+                call,
+                over=number >= agent.calls,
+                cut=turn.cut and number == len(turn.calls) - 1,
+            )
+            for number, call in enumerate(turn.calls)
+        ]
+
+    def _propose(self, agent: Agent, call: ProposedCall, *, over: bool, cut: bool) -> _Proposal:
+        tool = agent.tool("", call.name)
+        if over:
+            fault = (
+                f"Not run: only {agent.calls} calls of one response are handled. "
+                "Ask for the rest in the next one."
+            )
+            return _Proposal(call, tool, {}, fault)
+        if cut:
+            return _Proposal(
+                call, tool, {}, "Not run: the response was cut off in this call. Call it again."
+            )
+        if tool is None:
+            names = ", ".join(one.name for one in agent.tools) or "none"
+            fault = f"There is no tool named {call.name}. The tools are: {names}."
+            return _Proposal(call, None, {}, fault)
+        try:
+            return _Proposal(call, tool, tool.validate(call.args), None)
+        except BadArguments as error:
+            return _Proposal(call, tool, {}, str(error))
+
+    async def _repeated(self, tx: Tx, message_id: int) -> set[str]:
+        """Digests that the responses just before all asked for: once more is once too often."""
+        if self.held.chat.rounds < REPEATS - 1:
+            return set()
+        rounds = await calls.digests_before(
+            tx, self.held.chat.id, message_id, responses=REPEATS - 1
+        )
+        return set.intersection(*rounds) if len(rounds) == REPEATS - 1 else set()
+
+    async def _open(
+        self,
+        tx: Tx,
+        agent: Agent,
+        message_id: int,
+        number: int,
+        proposal: _Proposal,
+        in_force: list[RuleRow],
+        repeated: set[str],
+    ) -> None:
+        now = self.core.now()
+        chat = self.held.chat
+        state, result, allowed_by = self._judge(chat, agent, proposal, in_force, repeated)
+        row = CallRow(
+            id=new_id("call"),
+            chat_id=chat.id,
+            message_id=message_id,
+            position=number,
+            provider_id=proposal.call.provider_id,
+            server="" if proposal.tool is None else proposal.tool.server,
+            name=proposal.call.name[:200],
+            args=proposal.args,
+            digest=proposal.digest,
+            schema_digest=proposal.schema,
+            state=state,
+            allowed_by=None if allowed_by is None else f"rule:{allowed_by.id}",
+            outcome=None if result is None else "refused",
+            result=result,
+            created_at=now,
+            settled_at=None if result is None else now,
+        )
+        await calls.add(tx, row)
+        if state is CallState.WAITING:
+            await open_approval(self.core, tx, chat, row)
+        if allowed_by is not None:
+            await self._tell_rule_use(tx, row, allowed_by)
+        if result is not None:
+            await audit.record(tx, "not_run", now=now, chat_id=chat.id, call_id=row.id, why=result)
+
+    def _judge(
+        self,
+        chat: ChatRow,
+        agent: Agent,
+        proposal: _Proposal,
+        in_force: list[RuleRow],
+        repeated: set[str],
+    ) -> tuple[CallState, str | None, RuleRow | None]:
+        """(state, why it does not run, the standing rule that lets it run)."""
+        if proposal.fault is not None or proposal.tool is None:
+            return CallState.FAILED, proposal.fault or "", None
+        if proposal.digest in repeated:
+            why = (
+                f"Not run: {proposal.call.name} was called with these same arguments "
+                f"{REPEATS} times in a row. Tell the person what you found instead."
+            )
+            return CallState.FAILED, why, None
+        verdict = gate(
+            proposal.tool,
+            proposal.args,
+            policy=self.core.policies.of(agent.name, proposal.tool.name),
+            requester=chat.requester,
+            rules=in_force,
+        )
+        match verdict:
+            case Run(rule):
+                return CallState.READY, None, rule
+            case Deny(reason):
+                return CallState.DECLINED, reason, None
+            case AskFirst():
+                return CallState.WAITING, None, None
+            case unreachable:
+                assert_never(unreachable)
+
+    async def _tell_rule_use(self, tx: Tx, row: CallRow, rule: RuleRow) -> None:
+        """Every use of a standing rule leaves a line in the thread and a row in the audit."""
+        await rules.count_use(tx, rule.id, self.core.now())
+        await audit.record(
+            tx,
+            "rule_used",
+            now=self.core.now(),
+            chat_id=row.chat_id,
+            call_id=row.id,
+            actor=rule.created_by,
+            rule=rule.id,
+            digest=row.digest,
+        )
+        await say(
+            self.core,
+            tx,
+            self.held.chat,
+            f"rule:{row.id}",
+            f"{row.name} runs without asking: {rule.created_name} approved it for this thread.",
+        )
+
+    async def _record_usage(self, tx: Tx, message_id: int | None, turn: Turn) -> None:
+        await messages.record_turn(
+            tx,
+            self.held.chat.id,
+            message_id,
+            model=turn.model,
+            input_tokens=turn.usage.input,
+            output_tokens=turn.usage.output,
+            cache_read_tokens=turn.usage.cache_read,
+            cache_write_tokens=turn.usage.cache_write,
+            cost=turn.cost,
+            seconds=turn.seconds,
+            now=self.core.now(),
+        )

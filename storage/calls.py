@@ -1,0 +1,214 @@
+"""Tool calls: the journal of what happened to every call the model asked for.
+
+Every change of state is a compare-and-set on the state before (design: States of a call).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+
+from storage.database import Tx
+from storage.schema import outbox, questions, steps, tool_calls
+
+
+class CallState(StrEnum):
+    WAITING = "waiting"  # for a person or a task
+    READY = "ready"
+    RUNNING = "running"
+    UNKNOWN = "unknown"  # it may have happened: the runner was lost between effect and record
+    DONE = "done"
+    FAILED = "failed"
+    DECLINED = "declined"
+
+
+SETTLED = (CallState.DONE, CallState.FAILED, CallState.DECLINED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRow:
+    id: str
+    chat_id: str
+    message_id: int
+    position: int
+    provider_id: str
+    server: str
+    name: str
+    args: Any
+    digest: str
+    schema_digest: str
+    state: str
+    attempt: int = 0
+    epoch: int = 0
+    allowed_by: str | None = None
+    resume: Any = None
+    task: Any = None
+    wake_at: float | None = None
+    outcome: str | None = None
+    result: Any = None
+    note: Any = None
+    edited: Any = None
+    created_at: float
+    claimed_at: float | None = None
+    settled_at: float | None = None
+
+    @property
+    def settled(self) -> bool:
+        return self.state in SETTLED
+
+
+async def add(tx: Tx, row: CallRow) -> None:
+    await tx.run(sa.insert(tool_calls).values(**asdict(row)))
+
+
+async def get(tx: Tx, call_id: str, *, lock: bool = False) -> CallRow | None:
+    found = sa.select(tool_calls).where(tool_calls.c.id == call_id)
+    return await tx.first(found.with_for_update() if lock else found, CallRow)
+
+
+async def of_round(tx: Tx, message_id: int) -> list[CallRow]:
+    """The calls of one response of the model, in its order."""
+    return await tx.rows(
+        sa.select(tool_calls)
+        .where(tool_calls.c.message_id == message_id)
+        .order_by(tool_calls.c.position),
+        CallRow,
+    )
+
+
+async def in_state(tx: Tx, chat_id: str, states: Sequence[CallState]) -> list[CallRow]:
+    return await tx.rows(
+        sa.select(tool_calls)
+        .where(tool_calls.c.chat_id == chat_id, tool_calls.c.state.in_(states))
+        .order_by(tool_calls.c.message_id, tool_calls.c.position),
+        CallRow,
+    )
+
+
+async def digests_before(
+    tx: Tx, chat_id: str, message_id: int, *, responses: int
+) -> list[set[str]]:
+    """What each of the last responses before this one asked for, newest first."""
+    found = await tx.run(
+        sa.select(tool_calls.c.message_id, tool_calls.c.digest)
+        .where(tool_calls.c.chat_id == chat_id, tool_calls.c.message_id < message_id)
+        .order_by(tool_calls.c.message_id.desc())
+        .limit(100 * responses)
+    )
+    rounds: dict[int, set[str]] = {}
+    for row in found:
+        rounds.setdefault(row.message_id, set()).add(row.digest)
+    return list(rounds.values())[:responses]
+
+
+async def held_until(tx: Tx, call_id: str) -> float | None:
+    """When the newest card that must lose its buttons before this call starts was queued; none:
+    every copy is redrawn or given up (B39)."""
+    newest: float | None = await tx.value(
+        sa.select(sa.func.max(outbox.c.created_at)).where(
+            outbox.c.call_id == call_id, outbox.c.state.in_(("waiting", "sending"))
+        )
+    )
+    return newest
+
+
+async def claim(tx: Tx, call_id: str, *, epoch: int, now: float) -> bool:
+    """ready -> running, committed before the effect: that is the at-most-once (rule 1)."""
+    return (
+        await tx.change(
+            sa.update(tool_calls)
+            .where(tool_calls.c.id == call_id, tool_calls.c.state == CallState.READY)
+            .values(
+                state=CallState.RUNNING,
+                epoch=epoch,
+                attempt=tool_calls.c.attempt + 1,
+                claimed_at=now,
+            )
+        )
+        == 1
+    )
+
+
+async def move(
+    tx: Tx, call_id: str, *, was: Sequence[CallState], to: CallState, **values: Any
+) -> bool:
+    """One step of the state machine; False when the call was no longer where it should be."""
+    return (
+        await tx.change(
+            sa.update(tool_calls)
+            .where(tool_calls.c.id == call_id, tool_calls.c.state.in_(was))
+            .values(state=to, **values)
+        )
+        == 1
+    )
+
+
+async def settle(
+    tx: Tx,
+    call_id: str,
+    *,
+    was: Sequence[CallState],
+    to: CallState,
+    outcome: str,
+    result: Any,
+    now: float,
+) -> bool:
+    return await move(
+        tx, call_id, was=was, to=to, outcome=outcome, result=result, settled_at=now, wake_at=None
+    )
+
+
+async def report(
+    tx: Tx, call_id: str, *, epoch: int, to: CallState, outcome: str, result: Any, now: float
+) -> bool:
+    """Records what a run came to. Also accepted from a runner that lost its lease, as long as
+    nobody claimed the call again: the truth beats the question (rule 4)."""
+    return (
+        await tx.change(
+            sa.update(tool_calls)
+            .where(
+                tool_calls.c.id == call_id,
+                tool_calls.c.epoch == epoch,
+                tool_calls.c.state.in_((CallState.RUNNING, CallState.UNKNOWN)),
+            )
+            .values(state=to, outcome=outcome, result=result, settled_at=now, wake_at=None)
+        )
+        == 1
+    )
+
+
+async def stranded(tx: Tx, chat_id: str, epoch: int) -> list[CallRow]:
+    """Calls left running by a runner of an older epoch."""
+    return await tx.rows(
+        sa.select(tool_calls).where(
+            tool_calls.c.chat_id == chat_id,
+            tool_calls.c.state == CallState.RUNNING,
+            tool_calls.c.epoch < epoch,
+        ),
+        CallRow,
+    )
+
+
+async def has_open_question(tx: Tx, call_id: str) -> bool:
+    found = await tx.value(
+        sa.select(sa.func.count())
+        .select_from(questions)
+        .where(questions.c.call_id == call_id, questions.c.state == "open")
+    )
+    return bool(found)
+
+
+async def step(tx: Tx, call_id: str, key: str) -> tuple[bool, Any]:
+    """(journaled before?, its value)."""
+    found = (
+        await tx.run(sa.select(steps).where(steps.c.call_id == call_id, steps.c.key == key))
+    ).first()
+    return (False, None) if found is None else (True, found.value)
+
+
+async def record_step(tx: Tx, call_id: str, key: str, value: Any, *, now: float) -> None:
+    await tx.insert_new(steps, call_id=call_id, key=key, value=value, created_at=now)

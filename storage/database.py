@@ -1,0 +1,177 @@
+"""The engine: SQLite for one process, PostgreSQL for replicas, one way to begin a transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
+
+Row = TypeVar("Row")
+
+SQLITE_BUSY_MS = 5_000
+POSTGRES_OPTIONS = (
+    # A frozen process must not hold row locks (platforms/jobs.md, section 6).
+    "-c idle_in_transaction_session_timeout=10000 -c lock_timeout=10000 -c statement_timeout=30000"
+)
+
+
+class DatabaseUnavailable(Exception):
+    """The database is locked, gone or refusing connections; nothing of the transaction happened
+    unless it was the commit itself that got lost. Safe to try again: every change is a
+    compare-and-set."""
+
+    def __init__(self) -> None:
+        super().__init__("The database is not answering; please try again in a minute.")
+
+
+class Json(sa.types.TypeDecorator[Any]):
+    """JSON kept as canonical text, the same bytes on both databases, so that digests hold."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
+        return None if value is None else canonical(value)
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
+        return None if value is None else json.loads(value)
+
+
+def canonical(value: Any) -> str:
+    """The one spelling of a JSON value: sorted keys, no spaces, no NaN, every character itself."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+class Tx:
+    """A running transaction: executes statements and turns rows into the noun's dataclass."""
+
+    def __init__(self, connection: AsyncConnection, name: str) -> None:
+        self.connection = connection
+        self.name = name
+        self.committed: list[Callable[[], None]] = []
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Runs `call` (which must not fail) once the transaction is durable."""
+        self.committed.append(call)
+
+    async def run(self, statement: sa.Executable) -> sa.CursorResult[Any]:
+        return await self.connection.execute(statement)
+
+    async def change(self, statement: sa.Update | sa.Delete | sa.Insert) -> int:
+        """The number of rows changed: the answer of every compare-and-set."""
+        return (await self.connection.execute(statement)).rowcount
+
+    async def insert_new(self, table: sa.Table, **values: Any) -> bool:
+        """Inserts unless a unique key is taken; False when it was. No error, so that the
+        transaction goes on (on PostgreSQL a raised one would abort it)."""
+        dialect = self.connection.dialect.name
+        if dialect == "postgresql":
+            from sqlalchemy.dialects.postgresql import insert as pg_insert
+
+            result = await self.run(pg_insert(table).values(**values).on_conflict_do_nothing())
+        else:
+            from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+            result = await self.run(sqlite_insert(table).values(**values).on_conflict_do_nothing())
+        return result.rowcount == 1
+
+    async def rows(self, statement: sa.Executable, shape: type[Row]) -> list[Row]:
+        names = [f.name for f in dataclasses.fields(shape)]  # type: ignore[arg-type]
+        found = (await self.connection.execute(statement)).mappings().all()
+        return [shape(**{name: row[name] for name in names}) for row in found]
+
+    async def first(self, statement: sa.Executable, shape: type[Row]) -> Row | None:
+        found = await self.rows(statement, shape)
+        return found[0] if found else None
+
+    async def value(self, statement: sa.Executable) -> Any:
+        return (await self.connection.execute(statement)).scalar()
+
+
+class Database:
+    """One database. `points` is told every transaction's name just before and just after its
+    commit ("before decide", "after decide"): the crash tests kill the process there."""
+
+    def __init__(self, url: str) -> None:
+        self.url = sa.make_url(url)
+        self.sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine: AsyncEngine = self._engine()
+        # SQLite takes one writer at a time. Queueing here is fair and quick; queueing in its busy
+        # handler is neither (platforms/jobs.md f: p99 610 ms against 261 ms).
+        self._writer = asyncio.Lock()
+        self.points: Callable[[str], None] = lambda name: None
+
+    def _engine(self) -> AsyncEngine:
+        if not self.sqlite:
+            url = self.url.set(drivername="postgresql+psycopg")
+            return create_async_engine(
+                url,
+                pool_size=10,
+                max_overflow=10,
+                pool_pre_ping=True,
+                connect_args={"options": POSTGRES_OPTIONS, "connect_timeout": 5},
+            )
+        url = self.url.set(drivername="sqlite+aiosqlite")
+        engine = create_async_engine(url, connect_args={"timeout": SQLITE_BUSY_MS / 1000})
+
+        @sa.event.listens_for(engine.sync_engine, "connect")
+        def settings(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+            connection.isolation_level = None  # we begin transactions ourselves, below
+            cursor = connection.cursor()
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=FULL")  # a decision survives a power cut
+            cursor.execute("PRAGMA foreign_keys=ON")
+            cursor.execute(f"PRAGMA busy_timeout={SQLITE_BUSY_MS}")
+            cursor.close()
+
+        @sa.event.listens_for(engine.sync_engine, "begin")
+        def begin(connection: sa.Connection) -> None:
+            writes = connection.get_execution_options().get("writes", True)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+        return engine
+
+    @contextlib.asynccontextmanager
+    async def transaction(self, name: str) -> AsyncIterator[Tx]:
+        """A writing transaction, named for the decision it makes.
+
+        Raises DatabaseUnavailable when the database is locked or gone."""
+        with _unavailable():
+            async with self._writer if self.sqlite else contextlib.nullcontext():
+                async with self.engine.begin() as connection:
+                    tx = Tx(connection, name)
+                    yield tx
+                    self.points(f"before {name}")
+                self.points(f"after {name}")
+            for call in tx.committed:
+                call()
+
+    @contextlib.asynccontextmanager
+    async def read(self) -> AsyncIterator[Tx]:
+        """A consistent look that takes no write lock. Raises DatabaseUnavailable."""
+        with _unavailable():
+            async with self.engine.connect() as plain:
+                connection = await plain.execution_options(writes=False)
+                async with connection.begin():
+                    yield Tx(connection, "read")
+
+    async def close(self) -> None:
+        await self.engine.dispose()
+
+
+@contextlib.contextmanager
+def _unavailable() -> Any:
+    try:
+        yield
+    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
+        raise DatabaseUnavailable from error

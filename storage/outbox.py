@@ -1,0 +1,367 @@
+"""The outbox: every post, edit and private word goes through a row, so that none is lost.
+
+`waiting` is not sent; `sending` may have been sent (a crash or a dropped connection leaves it so,
+and the next attempt looks for the row's nonce before it repeats); `sent` and `failed` are final.
+What a row shows is drawn when it is sent: a reply from the text here, a card from its question.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+import sqlalchemy as sa
+
+from storage.database import Tx
+from storage.place import Place
+from storage.schema import outbox, postings, questions
+
+
+class Action(StrEnum):
+    POST = "post"
+    EDIT = "edit"
+    WHISPER = "whisper"  # to one person only
+
+
+class Priority(IntEnum):
+    SETTLED = 0  # buttons that must go, refusals a person waits for
+    POST = 1
+    LIVE = 2  # progress: the latest wins
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    id: int
+    nonce: str
+    chat_id: str | None
+    action: str
+    subject: str
+    surface: str
+    organisation: str
+    channel: str
+    root: str
+    posting_id: str | None
+    recipient: str | None
+    text: str | None
+    version: int
+    priority: int
+    call_id: str | None
+    state: str
+    attempts: int
+    due_at: float
+    lease_until: float
+    error: str | None
+    created_at: float
+
+    @property
+    def place(self) -> Place:
+        return Place(self.surface, self.organisation, self.channel, self.root)
+
+
+@dataclass(frozen=True, slots=True)
+class PostingRow:
+    id: str
+    subject: str
+    chat_id: str | None
+    surface: str
+    organisation: str
+    channel: str
+    root: str
+    message_id: str
+    version: int
+
+    @property
+    def place(self) -> Place:
+        return Place(self.surface, self.organisation, self.channel, self.root)
+
+
+def question_subject(question_id: str) -> str:
+    return f"question:{question_id}"
+
+
+async def post(
+    tx: Tx,
+    place: Place,
+    *,
+    nonce: str,
+    subject: str,
+    now: float,
+    chat_id: str | None = None,
+    text: str | None = None,
+    priority: Priority = Priority.POST,
+) -> None:
+    await tx.run(
+        sa.insert(outbox).values(
+            nonce=nonce,
+            chat_id=chat_id,
+            action=Action.POST,
+            subject=subject,
+            text=text,
+            priority=priority,
+            state="waiting",
+            due_at=now,
+            created_at=now,
+            **place.columns(),
+        )
+    )
+
+
+async def whisper(
+    tx: Tx, place: Place, *, nonce: str, recipient: str, text: str, now: float, chat_id: str | None
+) -> None:
+    await tx.run(
+        sa.insert(outbox).values(
+            nonce=nonce,
+            chat_id=chat_id,
+            action=Action.WHISPER,
+            subject=f"whisper:{nonce}",
+            recipient=recipient,
+            text=text,
+            priority=Priority.SETTLED,
+            state="waiting",
+            due_at=now,
+            created_at=now,
+            **place.columns(),
+        )
+    )
+
+
+async def postings_of(tx: Tx, subject: str) -> list[PostingRow]:
+    return await tx.rows(
+        sa.select(postings)
+        .where(postings.c.subject == subject)
+        .order_by(postings.c.created_at, postings.c.id),
+        PostingRow,
+    )
+
+
+async def posting_at(tx: Tx, place: Place, message_id: str) -> PostingRow | None:
+    return await tx.first(
+        sa.select(postings).where(
+            postings.c.surface == place.surface,
+            postings.c.organisation == place.organisation,
+            postings.c.channel == place.channel,
+            postings.c.message_id == message_id,
+        ),
+        PostingRow,
+    )
+
+
+async def posting(tx: Tx, posting_id: str) -> PostingRow | None:
+    return await tx.first(sa.select(postings).where(postings.c.id == posting_id), PostingRow)
+
+
+async def edit_all(
+    tx: Tx, subject: str, *, priority: Priority, now: float, call_id: str | None = None
+) -> list[str]:
+    """Asks for every copy of a subject to be redrawn; waiting redraws of one copy become one.
+    A copy that is still on its way is redrawn when it arrives (see `sent`). Returns the channel
+    keys to wake."""
+    channels = []
+    for copy in await postings_of(tx, subject):
+        await _edit(tx, copy, priority=priority, now=now, call_id=call_id)
+        channels.append(copy.place.channel_key)
+    return channels
+
+
+async def _edit(
+    tx: Tx, copy: PostingRow, *, priority: Priority, now: float, call_id: str | None
+) -> None:
+    merged = await tx.change(
+        sa.update(outbox)
+        .where(
+            outbox.c.posting_id == copy.id,
+            outbox.c.action == Action.EDIT,
+            outbox.c.state == "waiting",
+        )
+        .values(
+            priority=sa.case((outbox.c.priority < priority, outbox.c.priority), else_=priority),
+            call_id=sa.func.coalesce(outbox.c.call_id, call_id),
+        )
+    )
+    if merged:
+        return
+    await tx.run(
+        sa.insert(outbox).values(
+            nonce=f"{copy.id}.{await _count(tx, copy.id)}",
+            chat_id=copy.chat_id,
+            action=Action.EDIT,
+            subject=copy.subject,
+            posting_id=copy.id,
+            priority=priority,
+            call_id=call_id,
+            state="waiting",
+            due_at=now,
+            created_at=now,
+            **copy.place.columns(),
+        )
+    )
+
+
+async def _count(tx: Tx, posting_id: str) -> int:
+    found = sa.select(sa.func.count()).select_from(outbox).where(outbox.c.posting_id == posting_id)
+    return int(await tx.value(found))
+
+
+async def post_of(tx: Tx, subject: str) -> OutboxRow | None:
+    """The row that posted (or will post) a subject: the record of a reply's text."""
+    return await tx.first(
+        sa.select(outbox).where(outbox.c.subject == subject, outbox.c.action == Action.POST),
+        OutboxRow,
+    )
+
+
+async def rewrite(tx: Tx, row_id: int, text: str) -> bool:
+    """New text for a reply; False when it says that already."""
+    return (
+        await tx.change(
+            sa.update(outbox)
+            .where(outbox.c.id == row_id, outbox.c.text != text)
+            .values(text=text, version=outbox.c.version + 1)
+        )
+        == 1
+    )
+
+
+async def claim(
+    tx: Tx, channel_key: str, *, now: float, until: float, quiet: bool
+) -> OutboxRow | None:
+    """The next row of a channel, marked `sending`. `quiet` leaves new posts for later: the pace.
+    The returned row has the state before, so that `sending` means: look before repeating."""
+    surface, _, rest = channel_key.partition(":")
+    organisation, _, channel = rest.partition("/")
+    wanted = sa.select(outbox).where(
+        outbox.c.surface == surface,
+        outbox.c.organisation == organisation,
+        outbox.c.channel == channel,
+        sa.or_(
+            sa.and_(outbox.c.state == "waiting", outbox.c.due_at <= now),
+            sa.and_(outbox.c.state == "sending", outbox.c.lease_until <= now),
+        ),
+    )
+    if quiet:
+        wanted = wanted.where(outbox.c.action != Action.POST)
+    row = await tx.first(
+        wanted.order_by(outbox.c.priority, outbox.c.id).limit(1).with_for_update(skip_locked=True),
+        OutboxRow,
+    )
+    if row is None:
+        return None
+    await tx.change(
+        sa.update(outbox)
+        .where(outbox.c.id == row.id)
+        .values(state="sending", lease_until=until, attempts=outbox.c.attempts + 1)
+    )
+    return row
+
+
+async def next_due(tx: Tx, channel_key: str) -> float | None:
+    """When the channel has something to send again; none: nothing is waiting."""
+    surface, _, rest = channel_key.partition(":")
+    organisation, _, channel = rest.partition("/")
+    due: float | None = await tx.value(
+        sa.select(
+            sa.func.min(
+                sa.case((outbox.c.state == "waiting", outbox.c.due_at), else_=outbox.c.lease_until)
+            )
+        ).where(
+            outbox.c.surface == surface,
+            outbox.c.organisation == organisation,
+            outbox.c.channel == channel,
+            outbox.c.state.in_(("waiting", "sending")),
+        )
+    )
+    return due
+
+
+async def current_version(tx: Tx, subject: str) -> int:
+    if subject.startswith("question:"):
+        found = sa.select(questions.c.version).where(
+            questions.c.id == subject.removeprefix("question:")
+        )
+    else:
+        found = sa.select(outbox.c.version).where(
+            outbox.c.subject == subject, outbox.c.action == Action.POST
+        )
+    return int(await tx.value(found) or 0)
+
+
+async def sent(
+    tx: Tx, row: OutboxRow, *, posting_id: str, message_id: str, version: int, now: float
+) -> None:
+    """Records a delivery. What changed while it was on its way is asked to be redrawn."""
+    await tx.change(
+        sa.update(outbox)
+        .where(outbox.c.id == row.id)
+        .values(state="sent", error=None, settled_at=now)
+    )
+    if row.action == Action.WHISPER:
+        return
+    if row.action == Action.POST:
+        await tx.insert_new(
+            postings,
+            id=posting_id,
+            subject=row.subject,
+            chat_id=row.chat_id,
+            message_id=message_id,
+            version=version,
+            created_at=now,
+            **row.place.columns(),
+        )
+    else:
+        await tx.change(
+            sa.update(postings)
+            .where(postings.c.id == posting_id, postings.c.version < version)
+            .values(version=version)
+        )
+    if await current_version(tx, row.subject) > version:
+        copy = await posting(tx, posting_id)
+        if copy is not None:
+            await _edit(tx, copy, priority=Priority.SETTLED, now=now, call_id=None)
+
+
+async def again(
+    tx: Tx, row: OutboxRow, *, at: float, error: str, maybe_sent: bool, attempts: int
+) -> None:
+    """Tries again at `at`; `maybe_sent` keeps it `sending`, so that its nonce is looked up."""
+    change = sa.update(outbox).where(outbox.c.id == row.id)
+    if maybe_sent:
+        change = change.values(state="sending", lease_until=at)
+    else:
+        change = change.values(state="waiting", due_at=at)
+    await tx.change(change.values(error=error[:500], attempts=attempts))
+
+
+async def give_up(tx: Tx, row: OutboxRow, *, error: str, now: float) -> None:
+    await tx.change(
+        sa.update(outbox)
+        .where(outbox.c.id == row.id)
+        .values(state="failed", error=error[:500], settled_at=now)
+    )
+
+
+async def release_all(tx: Tx) -> int:
+    """At the start of an embedded process: whatever was being sent by the dead one is looked up
+    and sent now, not when its lease runs out."""
+    return await tx.change(
+        sa.update(outbox).where(outbox.c.state == "sending").values(lease_until=0.0)
+    )
+
+
+async def channels_waiting(tx: Tx) -> list[str]:
+    found = await tx.run(
+        sa.select(outbox.c.surface, outbox.c.organisation, outbox.c.channel)
+        .where(outbox.c.state.in_(("waiting", "sending")))
+        .distinct()
+    )
+    return [Place(row.surface, row.organisation, row.channel, "").channel_key for row in found]
+
+
+async def failures(tx: Tx, limit: int) -> list[OutboxRow]:
+    return await tx.rows(
+        sa.select(outbox)
+        .where(outbox.c.state == "failed")
+        .order_by(outbox.c.id.desc())
+        .limit(limit),
+        OutboxRow,
+    )

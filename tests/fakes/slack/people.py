@@ -1,0 +1,201 @@
+"""People using Slack: who and where they are, and what they write, delivered like Slack does."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tests.fakes.slack import chat, modals
+from tests.fakes.slack.delivery import EVENT_SCOPES, Deliveries, Delivery
+from tests.fakes.slack.pressing import Pressing
+from tests.fakes.slack.workspace import (
+    BOT_USER,
+    TEAM,
+    Channel,
+    Json,
+    User,
+    Usergroup,
+    Workspace,
+)
+
+T = TypeVar("T")
+
+
+class People(Pressing):
+    """Everything people do. The methods wait until the bot acknowledged or three seconds passed."""
+
+    def __init__(self, world: Workspace, deliveries: Deliveries) -> None:
+        super().__init__(world, deliveries)
+        self.bot_events = {"message", "app_mention", "app_home_opened", "member_joined_channel"}
+        self.bot_events |= {"subteam_members_changed", "tokens_revoked", "app_uninstalled"}
+        self.bot_events |= {"agent_session_stopped"}
+
+    # Who and where there is
+
+    def add_user(self, user_id: str, name: str = "", **flags: Any) -> User:
+        """Someone in the workspace; flags are fields of `User` (team, bot, deleted, guest ...)."""
+        user = User(user_id, name or user_id.removeprefix("U_").lower(), **flags)
+        self.world.users[user_id] = user
+        return user
+
+    def add_channel(
+        self,
+        channel_id: str,
+        members: list[str],
+        *,
+        private: bool = False,
+        ext_shared: bool = False,
+        archived: bool = False,
+    ) -> Channel:
+        """A channel; the bot is a member only if it is listed."""
+        name = channel_id.removeprefix("C_").lower()
+        kind = "group" if private else "channel"
+        channel = Channel(channel_id, name, kind, list(members), archived, ext_shared)
+        self.world.channels[channel_id] = channel
+        return channel
+
+    def add_usergroup(self, group_id: str, handle: str, users: list[str]) -> Usergroup:
+        group = Usergroup(group_id, handle, list(users))
+        self.world.usergroups[group_id] = group
+        return group
+
+    # Reading
+
+    def thread(self, channel: str, ts: str) -> list[Json]:
+        """The messages of a thread as they are now, root first."""
+        where = self.world.channels[channel]
+        root = [where.messages[ts]] if ts in where.messages else []
+        return [*root, *self.world.replies(where, ts)]
+
+    def message(self, channel: str, ts: str) -> Json:
+        """One message as it is now."""
+        return self.world.channels[channel].messages[ts]
+
+    def ephemerals(self, user: str) -> list[Json]:
+        """What only this person sees, oldest first."""
+        return [e.message for e in self.world.ephemerals if e.user == user]
+
+    async def until(self, condition: Callable[[], T | None], seconds: float = 3.0) -> T:
+        """Wait (wall clock) until the condition gives something true, and return that."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while not (found := condition()):
+            if loop.time() > deadline:
+                last = [(call.method, call.error) for call in self.world.calls[-6:]]
+                raise AssertionError(f"not within {seconds} s; the last calls were {last}")
+            await asyncio.sleep(0.01)
+        return found
+
+    # Messages
+
+    async def mention(
+        self, user: str, channel: str, text: str, thread_ts: str | None = None
+    ) -> str:
+        """Someone writes to the bot in a channel; returns the ts. `text` is as Slack sends it."""
+        tag = f"<@{BOT_USER}>"
+        return await self.say(user, channel, text if tag in text else f"{tag} {text}", thread_ts)
+
+    async def say(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> str:
+        """Someone writes in a channel; returns the ts.
+
+        A mention of the bot makes two events with different ids, app_mention and message.
+        """
+        where = self._where(user, channel)
+        message = {"user": user, "text": text, "client_msg_id": self.world.number("m")}
+        return await self._written(where, message, thread_ts)
+
+    async def bot_message(
+        self,
+        channel: str,
+        text: str,
+        thread_ts: str | None = None,
+        bot_user: str = "U_OTHER_BOT",
+    ) -> str:
+        """Another app's bot writes in a channel."""
+        if bot_user not in self.world.users:
+            self.add_user(bot_user, bot=True)
+        message = {"user": bot_user, "text": text, "bot_id": "B_OTHER", "app_id": "A_OTHER"}
+        return await self._written(self.world.channels[channel], message, thread_ts)
+
+    async def direct(self, user: str, text: str, thread_ts: str | None = None) -> str:
+        """Someone writes to the bot in their direct messages; returns the ts."""
+        where = self.world.direct_channel(user)
+        message = {"user": user, "text": text, "client_msg_id": self.world.number("m")}
+        return await self._written(where, message, thread_ts)
+
+    async def _written(self, where: Channel, message: Json, thread_ts: str | None) -> str:
+        author = self.world.users[message["user"]]
+        thread = {"thread_ts": thread_ts} if thread_ts else {}
+        stored = self.world.store(where, {**message, **thread, "team": author.team})
+        event: Json = {**stored, "channel": where.id, "event_ts": stored["ts"]}
+        if author.team != TEAM:
+            event |= {"user_team": author.team, "source_team": author.team}
+        sending = []
+        if f"<@{BOT_USER}>" in message["text"] and where.kind != "im":
+            sending.append(self._event(where, {**event, "type": "app_mention"}))
+        sending.append(self._event(where, {**event, "channel_type": where.kind}))
+        await asyncio.gather(*sending)
+        return str(stored["ts"])
+
+    async def edit(self, user: str, channel: str, ts: str, text: str) -> None:
+        """Someone edits their message."""
+        where = self.world.channels[channel]
+        before = dict(self._own(where, user, ts))
+        where.messages[ts] |= {"text": text, "edited": {"user": user, "ts": self.world.new_ts()}}
+        changed = {"message": dict(where.messages[ts]), "previous_message": before}
+        await self._hidden(where, {"subtype": "message_changed", **changed})
+
+    async def delete(self, user: str, channel: str, ts: str) -> None:
+        """Someone deletes their message."""
+        where = self.world.channels[channel]
+        before = dict(self._own(where, user, ts))
+        chat.remove(self.world, where, ts)
+        gone = {"deleted_ts": ts, "previous_message": before}
+        await self._hidden(where, {"subtype": "message_deleted", **gone})
+
+    async def join(self, user: str, channel: str) -> None:
+        """Someone, or the bot itself, becomes a member of a channel."""
+        where = self.world.channels[channel]
+        where.members.append(user)
+        kind = "C" if where.kind == "channel" else "G"
+        joined: Json = {"user": user, "channel": channel, "channel_type": kind, "team": TEAM}
+        joined |= {"event_ts": self.world.new_ts()}
+        await self._event(where, {"type": "member_joined_channel", **joined})
+
+    async def open_home(self, user: str, tab: str = "home") -> None:
+        """Someone opens the bot's home tab (or its `messages` tab)."""
+        where = self.world.direct_channel(user)
+        opened: Json = {
+            "user": user,
+            "channel": where.id,
+            "tab": tab,
+            "event_ts": self.world.new_ts(),
+        }
+        view = self.home(user)
+        if view is not None and tab == "home":
+            opened["view"] = modals.shown(self.world, view)
+        await self._event(where, {"type": "app_home_opened", **opened})
+
+    async def send_event(self, event: Json) -> Delivery:
+        """Any other event, as it is."""
+        return await self.deliveries.event(event)
+
+    async def _hidden(self, where: Channel, event: Json) -> None:
+        ts = self.world.new_ts()
+        outer = {"type": "message", "channel": where.id, "channel_type": where.kind}
+        await self._event(where, {**outer, "hidden": True, "ts": ts, "event_ts": ts, **event})
+
+    async def _event(self, where: Channel, event: Json) -> None:
+        """Deliver what the app subscribed to and may see."""
+        kind = event["type"]
+        named = f"message.{where.kind}" if kind == "message" else kind
+        scope = EVENT_SCOPES.get(named)
+        may_see = kind == "app_home_opened" or BOT_USER in where.members
+        if kind == "app_mention" and where.kind == "channel":
+            may_see = True
+        if kind in self.bot_events and may_see and (scope is None or scope in self.world.scopes):
+            await self.deliveries.event(event, is_ext_shared_channel=where.ext_shared)
+
+    def _own(self, where: Channel, user: str, ts: str) -> Json:
+        message = where.messages[ts]
+        assert message.get("user") == user, f"{user} did not write {ts}"
+        return message

@@ -1,0 +1,273 @@
+"""FakeSlack: a strict Slack on a local port. It is its own server, so it outlives the bot."""
+
+import json
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import aiohttp
+from aiohttp import web
+
+from tests.fakes.clock import Clock, FakeClock
+from tests.fakes.slack import chat
+from tests.fakes.slack.args import Args
+from tests.fakes.slack.delivery import Deliveries, Delivery
+from tests.fakes.slack.people import People
+from tests.fakes.slack.pings import Ping
+from tests.fakes.slack.sockets import Sockets
+from tests.fakes.slack.web import RateLimited, WebApi
+from tests.fakes.slack.workspace import (
+    BOT_TOKEN,
+    BOT_USER,
+    Call,
+    Json,
+    SlackError,
+    Workspace,
+)
+
+
+@dataclass
+class _Fault:
+    """One thing that will go wrong with one method."""
+
+    kind: Literal["fail", "drop", "delay"]
+    error: str | None = None
+    status: int | None = None
+    seconds: float = 0.0
+    """Retry-After of a failure, length of a delay."""
+    times: int = 1
+
+
+class FakeSlack(People):
+    """A workspace with ana, ben, cyn and the channel C_OPS, where the bot is a member.
+
+    Use `async with FakeSlack(clock=...) as slack`, give `slack.base_url` to the SDK, and either set
+    `slack.events_url` (the bot's HTTP address) or let the bot connect over Socket Mode.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock: Clock = clock or FakeClock()
+        self.sockets = Sockets()
+        world = Workspace(self.clock)
+        super().__init__(world, Deliveries(world, self.sockets))
+        self.api = WebApi(world, self._connections_open)
+        self.down = False
+        """While true, everything is answered with a 503."""
+        self._faults: dict[str, list[_Fault]] = {}
+        self._runner: web.AppRunner | None = None
+        for name in ("ana", "ben", "cyn"):
+            self.add_user(f"U_{name.upper()}", name)
+        self.add_channel("C_OPS", ["U_ANA", "U_BEN", "U_CYN", BOT_USER])
+
+    # Running
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=32 * 1024**2)
+        app.router.add_route("*", "/api/{method}", self._api)
+        app.router.add_post("/response/{token}", self._response_url)
+        app.router.add_post("/upload/{file}", self._upload)
+        app.router.add_get("/link", self._link)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = self._runner.addresses[0][:2]
+        self.world.base_url = f"http://{host}:{port}/api/"
+        self.deliveries.http = aiohttp.ClientSession()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._runner is not None
+        assert self.deliveries.http is not None
+        self.sockets.abort()
+        await self.deliveries.http.close()
+        await self._runner.cleanup()
+
+    @property
+    def base_url(self) -> str:
+        """The `base_url` of the SDK's client."""
+        return self.world.base_url
+
+    @property
+    def events_url(self) -> str | None:
+        """Where events and interactions are posted; None means Socket Mode."""
+        return self.deliveries.events_url
+
+    @events_url.setter
+    def events_url(self, address: str | None) -> None:
+        self.deliveries.events_url = address
+
+    # Looking at what the bot did
+
+    @property
+    def calls(self) -> list[Call]:
+        """Every call of the bot, in order."""
+        return self.world.calls
+
+    @property
+    def refused(self) -> list[Call]:
+        """The calls that Slack refused (rate limits and injected faults included)."""
+        return [call for call in self.world.calls if call.error]
+
+    @property
+    def pings(self) -> list[Ping]:
+        """Everything in the bot's messages that Slack would read as a ping or a link."""
+        return self.world.pings
+
+    def calls_of(self, method: str) -> list[Call]:
+        """The calls of one method."""
+        return [call for call in self.world.calls if call.method == method]
+
+    # Deliveries by hand
+
+    async def redeliver(self) -> int:
+        """Retry every event whose time has come; returns how many that were."""
+        return await self.deliveries.redeliver()
+
+    async def redeliver_last(self) -> Delivery:
+        """Deliver the last event once more, with the same event id."""
+        return await self.deliveries.redeliver_last()
+
+    async def deliver_http(
+        self,
+        body: str,
+        *,
+        secret: str | None = None,
+        timestamp: int | str | None = None,
+        retry: int = 0,
+        signed: bool = True,
+    ) -> Delivery:
+        """POST a raw body to the bot, signed as asked: wrongly, stale, or not at all."""
+        return await self.deliveries.deliver_http(
+            body, secret=secret, timestamp=timestamp, retry=retry, signed=signed
+        )
+
+    # Faults
+
+    def fail_next(
+        self,
+        method: str,
+        error: str | None = None,
+        status: int | None = None,
+        retry_after: float = 0.0,
+        times: int = 1,
+    ) -> None:
+        """Answer the next calls of a method with this error without doing anything."""
+        fault = _Fault("fail", error, status, retry_after, times)
+        self._faults.setdefault(method, []).append(fault)
+
+    def drop_next(self, method: str, times: int = 1) -> None:
+        """Do what the next call asks, then cut the connection without an answer."""
+        self._faults.setdefault(method, []).append(_Fault("drop", times=times))
+
+    def delay_next(self, method: str, seconds: float, times: int = 1) -> None:
+        """Let the next call wait, by the injected clock, before anything is done."""
+        fault = _Fault("delay", seconds=seconds, times=times)
+        self._faults.setdefault(method, []).append(fault)
+
+    def _fault(self, method: str, kind: str) -> _Fault | None:
+        for fault in self._faults.get(method, []):
+            if fault.kind == kind and fault.times > 0:
+                fault.times -= 1
+                return fault
+        return None
+
+    # The server
+
+    def _connections_open(self) -> Json:
+        ticket = self.sockets.ticket()
+        base = self.base_url.removeprefix("http").removesuffix("/api/")
+        return {"url": f"ws{base}/link?ticket={ticket}&app_id=A_BOT"}
+
+    async def _api(self, request: web.Request) -> web.Response:
+        if self.down:
+            return web.Response(status=503, text="service_unavailable")
+        method = request.match_info["method"]
+        given, token = await _arguments(request)
+        if delay := self._fault(method, "delay"):
+            await self.clock.sleep(delay.seconds)
+        if failure := self._fault(method, "fail"):
+            self.world.calls.append(Call(method, given, failure.error or str(failure.status)))
+            return _failed(failure)
+        try:
+            answer = self.api.call(method, token, given)
+        except RateLimited as limited:
+            return _rate_limited(limited.seconds)
+        if self._fault(method, "drop") and request.transport is not None:
+            request.transport.abort()
+        headers = {"x-slack-req-id": self.world.number("req")}
+        if token == BOT_TOKEN:
+            headers["x-oauth-scopes"] = ",".join(sorted(self.world.scopes))
+        return web.json_response(answer, headers=headers)
+
+    async def _response_url(self, request: web.Request) -> web.Response:
+        if self.down:
+            return web.Response(status=503, text="service_unavailable")
+        given: Any = json.loads(await request.text())
+        try:
+            chat.respond(self.world, request.match_info["token"], Args(given))
+        except SlackError as refused:
+            about = tuple(refused.extra.get("errors", ()))
+            self.world.calls.append(Call("response_url", given, refused.code, about))
+            gone = refused.code in ("no_such_url", "expired_url", "used_url")
+            answer = {"ok": False, "error": refused.code}
+            return web.json_response(answer, status=404 if gone else 400)
+        self.world.calls.append(Call("response_url", given, None))
+        return web.Response(text="ok")
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        file = self.world.files.get(request.match_info["file"])
+        if self.down or file is None:
+            return web.Response(status=503 if self.down else 404)
+        if request.content_type.startswith("multipart/"):
+            parts = await request.post()
+            content = b"".join(
+                part.file.read() for part in parts.values() if isinstance(part, web.FileField)
+            )
+        else:
+            content = await request.read()
+        if len(content) != file["size"]:
+            return web.Response(status=400, text="the length is not the announced one")
+        file["content"] = content
+        return web.Response(text=f"OK - {len(content)}")
+
+    async def _link(self, request: web.Request) -> web.StreamResponse:
+        if self.down:
+            return web.Response(status=503)
+        return await self.sockets.serve(request)
+
+
+async def _arguments(request: web.Request) -> tuple[Json, str]:
+    """The arguments and the token of a call, from any of the shapes that the SDK uses.
+
+    A token in the query string is not accepted, as with every app made since 2021.
+    """
+    given: Json = {key: value for key, value in request.query.items() if key != "token"}
+    if request.content_type == "application/json":
+        body: Any = json.loads(await request.text() or "{}")
+        given |= body if isinstance(body, dict) else {}
+    elif request.method == "POST" and request.can_read_body:
+        given |= dict(await request.post())
+    authorization = request.headers.get("Authorization", "")
+    token = authorization.removeprefix("Bearer ") or str(given.get("token", ""))
+    return {key: value for key, value in given.items() if key != "token"}, token
+
+
+def _rate_limited(seconds: float) -> web.Response:
+    answer = {"ok": False, "error": "ratelimited"}
+    headers = {"Retry-After": str(max(1, -int(-seconds // 1)))}
+    return web.json_response(answer, status=429, headers=headers)
+
+
+def _failed(fault: _Fault) -> web.Response:
+    if fault.status == 429 or fault.error == "ratelimited":
+        return _rate_limited(fault.seconds)
+    if fault.error is None:
+        return web.Response(status=fault.status or 500, text="internal error")
+    answer = {"ok": False, "error": fault.error}
+    return web.json_response(answer, status=fault.status or 200)

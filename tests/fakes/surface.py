@@ -1,0 +1,61 @@
+"""A surface that keeps what it was given: the messages of a thread as people see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bot.card import Card
+from bot.surface import Content, DeliveryError, Pace, Place, Reply
+
+
+@dataclass
+class Shown:
+    place: Place
+    content: Content
+    nonce: str
+    edits: int = 0
+
+
+@dataclass
+class MemorySurface:
+    """`failures` are raised by the next deliveries, in turn; one that `maybe_sent` is shown all
+    the same, as when only the answer was lost."""
+
+    name: str = "slack"
+    pace: Pace = field(default_factory=Pace)
+    shown: dict[str, Shown] = field(default_factory=dict)
+    whispers: list[tuple[str, str]] = field(default_factory=list)
+    failures: list[DeliveryError] = field(default_factory=list)
+    posts: int = 0
+
+    async def post(self, place: Place, content: Content, nonce: str) -> str:
+        error = self.failures.pop(0) if self.failures else None
+        if error is not None and not error.maybe_sent:
+            raise error
+        self.posts += 1
+        message_id = f"m{self.posts}"
+        self.shown[message_id] = Shown(place, content, nonce)
+        if error is not None:
+            raise error
+        return message_id
+
+    async def edit(self, place: Place, message_id: str, content: Content) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.shown[message_id].content = content
+        self.shown[message_id].edits += 1
+
+    async def find(self, place: Place, nonce: str) -> str | None:
+        return next((key for key, one in self.shown.items() if one.nonce == nonce), None)
+
+    async def whisper(self, place: Place, user: str, text: str) -> None:
+        self.whispers.append((user, text))
+
+    def split(self, text: str) -> list[str]:
+        return [text]
+
+    def cards(self) -> list[Card]:
+        return [one.content for one in self.shown.values() if isinstance(one.content, Card)]
+
+    def replies(self) -> list[str]:
+        return [one.content.text for one in self.shown.values() if isinstance(one.content, Reply)]

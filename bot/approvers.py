@@ -28,9 +28,10 @@ class Policy:
     remember: bool = True
 
     def covers(self, agent: str, tool: str) -> bool:
-        return any(fnmatchcase(agent, one) for one in self.agents) and any(
-            fnmatchcase(tool, one) for one in self.tools
-        )
+        return self.of_agent(agent) and any(fnmatchcase(tool, one) for one in self.tools)
+
+    def of_agent(self, agent: str) -> bool:
+        return any(fnmatchcase(agent, one) for one in self.agents)
 
 
 def audience(policy: Policy, *, purpose: Purpose, requester: str) -> dict[str, object]:
@@ -98,6 +99,14 @@ def refusal(
             if asked and not policy.self_approval:
                 return "You asked the agent for this, so another approver has to decide."
             return None
+
+
+def may_stop(actor: Actor, *, agent: str, requester: str, policies: Policies) -> bool:
+    """Whether this person may stop a chat: who began it, and who approves for its agent."""
+    if actor.is_bot:
+        return False
+    approvers = [one.approvers for one in policies.policies if one.of_agent(agent)]
+    return actor.key == requester or any(actor.key in one for one in approvers)
 
 
 def unreachable(policy: Policy, *, requester: str, tool: str) -> str | None:

@@ -33,10 +33,18 @@ GRACE_SECONDS = 10.0
 class EmbeddedEngine:
     """The default: one process, a small table in the bot's own database, zero services."""
 
-    def __init__(self, db: Database, clock: Clock, *, slots: int = 100) -> None:
+    def __init__(
+        self,
+        db: Database,
+        clock: Clock,
+        *,
+        slots: int = 100,
+        poll_seconds: float = POLL_SECONDS,
+    ) -> None:
         self.db = db
         self.clock = clock
         self.slots = slots
+        self.poll_seconds = poll_seconds  # how late a wake of another process may be seen
         self._bell = asyncio.Event()
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
 
@@ -70,11 +78,11 @@ class EmbeddedEngine:
     async def settle(self, handlers: Mapping[Job, Handler]) -> None:
         """Runs what is due until nothing is: for programs and tests without a running engine."""
         while True:
-            await self._start_due(handlers)
-            if not self._running:
+            idle = not self._running  # looked at first: what ends meanwhile may wake more
+            if not await self._start_due(handlers) and idle:
                 return
-            await asyncio.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.sleep(0)
+            if self._running:
+                await asyncio.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
 
     async def _round(self, handlers: Mapping[Job, Handler]) -> None:
         try:
@@ -85,7 +93,9 @@ class EmbeddedEngine:
         except DatabaseUnavailable:
             log.warning("the database does not answer; the engine waits")
             due = None
-        wait = POLL_SECONDS if due is None else min(POLL_SECONDS, due - self.clock.now())
+        wait = self.poll_seconds
+        if due is not None:
+            wait = min(wait, due - self.clock.now())
         if wait > 0 or len(self._running) >= self.slots:
             ring = asyncio.create_task(self._bell.wait())
             timer = asyncio.create_task(self.clock.sleep(max(wait, 0.01)))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import structlog
 
+from bot import commands
 from bot.card import Card, draw
 from bot.chat import queue
 from bot.core import Core, new_id
 from bot.desk import Desk, Ruling
 from bot.field import AnswerError
 from bot.question import QuestionError, UnknownQuestion, Verb
-from bot.surface import Actor, Decision, Look, Message, Place, Response
+from bot.surface import Actor, Command, Decision, Look, Message, Place, Response
 from storage import calls, chats, questions, seen
 from storage.database import DatabaseUnavailable
 
@@ -79,6 +80,12 @@ class Service:
             )
         card = await self._card(event.nonce)
         return Response(done=ruling.first, sentence=_told(ruling, card), settled=card)
+
+    async def command(self, event: Command) -> str:
+        try:
+            return await commands.run(self.core, event)
+        except DatabaseUnavailable as error:
+            return str(error)
 
     async def look(
         self, nonce: str, verb: Verb, actor: Actor, *, place: Place | None = None

@@ -20,6 +20,7 @@ from storage.place import Place
 __all__ = [
     "Actor",
     "Adapter",
+    "Command",
     "Content",
     "Decision",
     "DeliveryError",
@@ -85,6 +86,16 @@ class Decision:
     response: Any = None
     remember: str | None = None
     lenient: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A person typed a command (`bot.commands`); the answer is for them alone."""
+
+    name: str
+    actor: Actor
+    place: Place
+    argument: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +190,9 @@ class Entry(Protocol):
 
     async def decide(self, event: Decision) -> Response:
         """Decides a question; durable when it returns. Never raises for what a person did."""
+
+    async def command(self, event: Command) -> str:
+        """Answers a command, in Markdown, for the person alone. Never raises for what they did."""
 
     async def look(
         self, nonce: str, verb: Verb, actor: Actor, *, place: Place | None = None

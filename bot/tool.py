@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,6 +16,8 @@ import pydantic
 from bot.field import Field
 from bot.question import Asked
 from storage.database import canonical
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 
 RESULT_LIMIT = 100_000  # characters of one result that the model is given
 
@@ -293,6 +296,8 @@ def _make(
 ) -> Tool:
     if not inspect.iscoroutinefunction(function):
         raise TypeError(f"The tool {name} must be an async function.")
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"The tool name {name!r} must be 1 to 64 letters, digits, _ or -.")
     hints = get_type_hints(function, include_extras=True)
     parameters = list(inspect.signature(function).parameters.values())
     takes_call = bool(parameters) and hints.get(parameters[0].name) is Call

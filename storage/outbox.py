@@ -357,11 +357,11 @@ async def channels_waiting(tx: Tx) -> list[str]:
     return [Place(row.surface, row.organisation, row.channel, "").channel_key for row in found]
 
 
-async def failures(tx: Tx, limit: int) -> list[OutboxRow]:
+async def failures(tx: Tx, chat_id: str) -> list[OutboxRow]:
+    """What of a chat was given up, oldest first."""
     return await tx.rows(
         sa.select(outbox)
-        .where(outbox.c.state == "failed")
-        .order_by(outbox.c.id.desc())
-        .limit(limit),
+        .where(outbox.c.state == "failed", outbox.c.chat_id == chat_id)
+        .order_by(outbox.c.id),
         OutboxRow,
     )

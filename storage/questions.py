@@ -81,6 +81,15 @@ async def open_in_chat(tx: Tx, chat_id: str) -> list[QuestionRow]:
     )
 
 
+async def all_open(tx: Tx) -> list[QuestionRow]:
+    return await tx.rows(
+        sa.select(questions)
+        .where(questions.c.state == QuestionState.OPEN)
+        .order_by(questions.c.opened_at, questions.c.id),
+        QuestionRow,
+    )
+
+
 async def open_in_channel(tx: Tx, place: Place) -> list[QuestionRow]:
     return await tx.rows(
         sa.select(questions)

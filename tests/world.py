@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
+
+from pydantic_ai.messages import ToolReturnPart, UserPromptPart
 
 from bot.approvers import Policies, Policy
 from bot.chat import Chat
@@ -15,10 +19,15 @@ from bot.loop import Loop
 from bot.question import Question
 from bot.service import Service
 from bot.surface import Actor, Place
-from bot.tool import Tool
+from bot.tool import Approval, Tool, tool
+from bot.transcript import load
+from storage import audit, outbox
+from storage.audit import AuditRow
 from storage.database import Database
+from storage.outbox import PostingRow
 from tests.fakes.clock import FakeClock
-from tests.fakes.model import ScriptedModel, Step, script
+from bot.scripted import Step
+from tests.fakes.model import ScriptedModel, script
 from tests.fakes.surface import MemorySurface
 
 ANA = Actor("slack", "T1", "ANA", "ana")  # asks the agent
@@ -97,6 +106,9 @@ class World:
             await chat.say(text, by=by)
         return chat
 
+    def here_id(self, chat_id: str) -> Chat:
+        return Chat(chat_id, self.core)
+
     def here(self, chat: Chat) -> Chat:
         """The same chat, seen by this process."""
         return Chat(chat.id, self.core)
@@ -108,6 +120,71 @@ async def only_question(chat: Chat) -> Question:
 
 
 def world(
-    db: Database, *steps: Step, tools: Sequence[Tool] = (), policies: Sequence[Policy] | None = None
+    db: Database,
+    *steps: Step,
+    tools: Sequence[Tool] = (),
+    policies: Sequence[Policy] | None = None,
+    **options: Any,
 ) -> World:
-    return World(db, tools, script(*steps), (BEN_APPROVES,) if policies is None else policies)
+    clock = FakeClock()
+    model = script(*steps, now=clock.now, sleep=clock.sleep)
+    policies = (BEN_APPROVES,) if policies is None else policies
+    return World(db, tools, model, policies, clock, **options)
+
+
+def effect(
+    effects: list[str],
+    name: str = "refund",
+    *,
+    approval: Approval = "always",
+    idempotent: bool = False,
+) -> Tool:
+    """A tool whose every run leaves `<name> <order>` in `effects`."""
+
+    @tool(name=name, approval=approval, idempotent=idempotent)
+    async def run(order: str = "A1") -> str:
+        """Has an effect on an order."""
+        effects.append(f"{name} {order}")
+        return f"{name} {order} done"
+
+    return run
+
+
+async def returned(chat: Chat) -> list[str]:
+    """What the model reads of the calls of the chat, in order."""
+    return [
+        str(part.content)
+        for row in await chat.transcript()
+        for part in load(row.body).parts
+        if isinstance(part, ToolReturnPart)
+    ]
+
+
+async def said(chat: Chat) -> list[str]:
+    """What people said, as the model reads it."""
+    return [
+        str(part.content)
+        for row in await chat.transcript()
+        for part in load(row.body).parts
+        if isinstance(part, UserPromptPart)
+    ]
+
+
+async def audited(chat: Chat, event: str = "") -> list[AuditRow]:
+    """The audit rows of the chat, of one event or of all."""
+    async with chat.core.db.read() as tx:
+        rows = await audit.of_chat(tx, chat.id)
+    return [row for row in rows if event in ("", row.event)]
+
+
+async def copies(chat: Chat, question: Question) -> list[PostingRow]:
+    """The recorded copies of a question's card."""
+    async with chat.core.db.read() as tx:
+        return await outbox.postings_of(tx, outbox.question_subject(question.id))
+
+
+async def until(check: Callable[[], bool]) -> None:
+    """Waits for what other tasks do meanwhile."""
+    async with asyncio.timeout(5):
+        while not check():
+            await asyncio.sleep(0.005)

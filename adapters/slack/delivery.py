@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack import blocks, limits
 from adapters.slack.events import Identity
+from adapters.slack.refusal import code_of, pointers_of, retry_after, status_of
 from adapters.slack.text import escape, shorten
 from bot.surface import Content, DeliveryError, Place
 
@@ -90,7 +90,7 @@ class Delivery:
                 return await send(blocks.message(content, me.team))
             except SlackApiError as error:
                 _or_raise(error)
-            return await send(blocks.minimal(content))
+                return await send(blocks.minimal(content))
 
     async def edit(self, me: Identity, place: Place, message_id: str, content: Content) -> None:
         async def send(shown: dict[str, Any]) -> None:
@@ -98,10 +98,10 @@ class Delivery:
 
         with _typed("edit"):
             try:
-                return await send(blocks.message(content, me.team))
+                await send(blocks.message(content, me.team))
             except SlackApiError as error:
                 _or_raise(error)
-            await send(blocks.minimal(content))
+                await send(blocks.minimal(content))
 
     async def find(self, me: Identity, place: Place, nonce: str) -> str | None:
         cursor = ""
@@ -112,7 +112,7 @@ class Delivery:
                     ts=place.root,
                     include_all_metadata=True,
                     limit=_PAGE,
-                    **({"cursor": cursor} if cursor else {}),
+                    cursor=cursor or None,
                 )
                 for message in page.get("messages") or ():
                     if _carries(message, me, nonce):
@@ -140,12 +140,10 @@ def _carries(message: dict[str, Any], me: Identity, nonce: str) -> bool:
 
 def _or_raise(error: SlackApiError) -> None:
     """Goes on, with a log line, when it is the content that Slack refused."""
-    code = str(error.response.get("error", ""))
-    if code not in _REFUSED_CONTENT:
+    if code_of(error) not in _REFUSED_CONTENT:
         raise error
-    metadata = error.response.get("response_metadata") or {}
-    where = "; ".join(map(str, metadata.get("messages") or ()))
-    log.error("Slack refused a message (%s), a plain one goes out instead: %s", code, where[:500])
+    where = "; ".join(pointers_of(error))[:500]
+    log.error("Slack refused a message (%s); a plain one goes out: %s", code_of(error), where)
 
 
 @contextlib.contextmanager
@@ -154,32 +152,14 @@ def _typed(what: str, *, unsure: bool = False) -> Iterator[None]:
     try:
         yield
     except SlackApiError as error:
-        raise _refusal(what, error, unsure) from None
+        code, status = code_of(error), status_of(error)
+        raise DeliveryError(
+            f"Slack {what}: {code}",
+            retry_after=retry_after(error),
+            permanent=code in _PERMANENT,
+            maybe_sent=unsure and (status >= 500 or code in _UNSURE),
+        ) from None
     except aiohttp.ClientConnectorError as error:
         raise DeliveryError(f"Slack {what}: {type(error).__name__}") from None
     except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError) as error:
         raise DeliveryError(f"Slack {what}: {type(error).__name__}", maybe_sent=unsure) from None
-    except asyncio.CancelledError:
-        raise
-
-
-def _refusal(what: str, error: SlackApiError, unsure: bool) -> DeliveryError:
-    response = error.response
-    status = getattr(response, "status_code", None) or getattr(response, "status", 0)
-    data = response.data if isinstance(getattr(response, "data", None), dict) else {}
-    code = str(data.get("error") or f"status {status}")
-    if status == 429 or code in ("ratelimited", "rate_limited", "message_limit_exceeded"):
-        return DeliveryError(f"Slack {what}: {code}", retry_after=_seconds(response.headers))
-    return DeliveryError(
-        f"Slack {what}: {code}",
-        permanent=code in _PERMANENT,
-        maybe_sent=unsure and (int(status) >= 500 or code in _UNSURE),
-    )
-
-
-def _seconds(headers: Any) -> float:
-    for name in ("Retry-After", "retry-after"):
-        with contextlib.suppress(KeyError, TypeError, ValueError):
-            given = headers[name]
-            return max(0.0, float(given[0] if isinstance(given, list) else given))
-    return 30.0

@@ -17,7 +17,7 @@ from bot.surface import Place
 SURFACE: Final = "slack"
 EVENTS: Final = ("app_mention", "message")
 
-_SAID: Final = frozenset({None, "thread_broadcast", "file_share"})  # subtypes a person writes
+_SAID: Final = (None, "thread_broadcast", "file_share")  # subtypes a person writes
 _TS: Final = re.compile(r"[0-9]{1,12}\.[0-9]{6}")
 _ID: Final = re.compile(r"[A-Z][A-Z0-9_]{1,40}")
 _MENTION: Final = re.compile(r"<@([UW][A-Z0-9_]+)(?:\|[^<>]*)?>|<!subteam\^[^<>]*>")
@@ -77,6 +77,28 @@ class Submission:
     nonce: str
     person: Person
     values: Mapping[str, Any]
+
+
+def shaped(body: object) -> bool:
+    """Whether the payload has the shape that Bolt takes for granted. slack_bolt 1.30 fails on any
+    other before a listener sees it, in its error handler too (`to_step` in `payload_utils.py`)."""
+    if not isinstance(body, Mapping):
+        return False
+    match body.get("type"):
+        case "event_callback":
+            event = body.get("event")
+            return isinstance(event, Mapping) and isinstance(event.get("type"), str)
+        case "block_actions":
+            actions = body.get("actions")
+            return isinstance(actions, list) and all(
+                isinstance(action, Mapping) and isinstance(action.get("action_id"), str)
+                for action in actions or [None]
+            )
+        case "view_submission" | "view_closed":
+            view = body.get("view")
+            return isinstance(view, Mapping) and isinstance(view.get("type"), str)
+        case _:
+            return True
 
 
 def heard(body: Mapping[str, Any], me: Identity) -> Heard | None:
@@ -170,11 +192,9 @@ def readable(text: str, me: str) -> str:
 def _for_us(body: Mapping[str, Any], me: Identity) -> bool:
     """Whether the event is for the workspace that we hold a token of (a shared channel's event
     names the sender's workspace outside and ours in its authorizations)."""
-    teams = {body.get("team_id")}
-    for one in body.get("authorizations") or ():
-        if isinstance(one, Mapping):
-            teams.add(one.get("team_id"))
-    return me.team in teams
+    granted = body.get("authorizations")
+    grants = [body, *(granted if isinstance(granted, list) else ())]
+    return any(isinstance(one, Mapping) and one.get("team_id") == me.team for one in grants)
 
 
 def _person(body: Mapping[str, Any]) -> Person:

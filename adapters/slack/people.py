@@ -12,6 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack import limits
 from adapters.slack.events import SURFACE, Person
+from adapters.slack.refusal import code_of
 from bot.clock import Clock
 from bot.surface import Actor
 
@@ -74,7 +75,7 @@ class People:
             async with asyncio.timeout(_SECONDS):
                 answer = await self._client.users_info(user=user)
         except SlackApiError as error:
-            raise Unknown(str(error.response.get("error", "error"))) from None
+            raise Unknown(code_of(error)) from None
         except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unknown(type(error).__name__) from None
         profile = answer.get("user")

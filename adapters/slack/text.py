@@ -42,12 +42,10 @@ def mrkdwn(text: str) -> dict[str, Any]:
 
 
 def shorten(text: str, size: int) -> str:
-    """The text, or its beginning and how much is left out."""
+    """The text, or its beginning with a mark that it was cut."""
     if len(text) <= size:
         return text
-    mark = f"… ({len(text) - size:,} more)"
-    if len(mark) * 2 > size:
-        mark = "…"
+    mark = "… (cut)" if size > 30 else "…"
     return text[: size - len(mark)] + mark
 
 

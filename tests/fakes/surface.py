@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 
 from bot.card import Card
 from bot.surface import Content, DeliveryError, Pace, Place, Reply
+
+
+_ids = count(1)
 
 
 @dataclass
@@ -33,7 +37,7 @@ class MemorySurface:
         if error is not None and not error.maybe_sent:
             raise error
         self.posts += 1
-        message_id = f"m{self.posts}"
+        message_id = f"m{next(_ids)}"  # unique in a channel, whatever process posts
         self.shown[message_id] = Shown(place, content, nonce)
         if error is not None:
             raise error

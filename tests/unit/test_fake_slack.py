@@ -156,7 +156,6 @@ async def bot(
             yield "http"
         return
     handler = AsyncSocketModeHandler(app, APP_TOKEN)
-    handler.client.web_client = AsyncWebClient(APP_TOKEN, base_url=slack.base_url)
     await handler.connect_async()  # type: ignore[no-untyped-call]
     await slack.until(lambda: len(slack.sockets) == 1)
     yield "socket"
@@ -315,6 +314,26 @@ async def test_an_event_is_retried_at_once_then_after_a_minute_then_after_five(
     await runner.cleanup()
 
 
+async def test_an_answer_after_three_seconds_is_late(slack: FakeSlack, clock: FakeClock) -> None:
+    async def slow(request: web.Request) -> web.Response:
+        del request
+        clock.advance(3.5)
+        return web.Response()
+
+    server = web.Application()
+    server.router.add_post("/events", slow)
+    runner = web.AppRunner(server)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    slack.events_url = f"http://127.0.0.1:{runner.addresses[0][1]}/events"
+    pressed = await slack.shortcut("U_ANA", "note")
+    assert not pressed.acked
+    assert pressed.delivery.reason == "http_timeout"
+    assert pressed.elapsed == 3.5
+    assert len(slack.deliveries.sent) == 1
+    await runner.cleanup()
+
+
 async def test_an_event_for_a_dead_bot_arrives_when_it_lives_again(
     app: AsyncApp, slack: FakeSlack, clock: FakeClock
 ) -> None:
@@ -331,10 +350,8 @@ async def test_an_event_for_a_dead_bot_arrives_when_it_lives_again(
 # Socket Mode only
 
 
-async def test_a_refresh_and_a_cut_line_are_survived(
-    app: AsyncApp, slack: FakeSlack, client: AsyncWebClient
-) -> None:
-    handler = AsyncSocketModeHandler(app, APP_TOKEN, web_client=client, ping_interval=0.2)
+async def test_a_refresh_and_a_cut_line_are_survived(app: AsyncApp, slack: FakeSlack) -> None:
+    handler = AsyncSocketModeHandler(app, APP_TOKEN, ping_interval=0.2)
     await handler.connect_async()  # type: ignore[no-untyped-call]
     await slack.until(lambda: len(slack.sockets) == 1)
     await slack.sockets.refresh()

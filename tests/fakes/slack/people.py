@@ -70,6 +70,10 @@ class People(Pressing):
         """One message as it is now."""
         return self.world.channels[channel].messages[ts]
 
+    def direct_channel(self, user: str) -> str:
+        """The id of the conversation between this person and the bot."""
+        return self.world.direct_channel(user).id
+
     def ephemerals(self, user: str) -> list[Json]:
         """What only this person sees, oldest first."""
         return [e.message for e in self.world.ephemerals if e.user == user]
@@ -125,6 +129,8 @@ class People(Pressing):
     async def _written(self, where: Channel, message: Json, thread_ts: str | None) -> str:
         author = self.world.users[message["user"]]
         thread = {"thread_ts": thread_ts} if thread_ts else {}
+        if thread_ts and thread_ts in where.messages:
+            thread["parent_user_id"] = where.messages[thread_ts]["user"]
         stored = self.world.store(where, {**message, **thread, "team": author.team})
         event: Json = {**stored, "channel": where.id, "event_ts": stored["ts"]}
         if author.team != TEAM:

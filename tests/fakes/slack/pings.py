@@ -63,6 +63,8 @@ def _in_rich_text(element: dict[str, Any]) -> tuple[str, str] | None:
             return "usergroup", f"<!subteam^{element.get('usergroup_id')}>"
         case "broadcast":
             return "broadcast", f"<!{element.get('range')}>"
+        case "date" if "url" in element:
+            return "link", f"<{element['url']}|{element.get('fallback', '')}>"
         case "link":
             return "link", f"<{element.get('url')}|{element.get('text', '')}>"
         case _:

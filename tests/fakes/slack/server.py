@@ -157,7 +157,11 @@ class FakeSlack(People):
         retry_after: float = 0.0,
         times: int = 1,
     ) -> None:
-        """Answer the next calls of a method with this error without doing anything."""
+        """Answer the next calls of a method with this error without doing anything.
+
+        "response_url" counts as a method here. An error without a status comes as HTTP 200, as
+        Slack does it; status 429 needs no error.
+        """
         fault = _Fault("fail", error, status, retry_after, times)
         self._faults.setdefault(method, []).append(fault)
 
@@ -209,6 +213,9 @@ class FakeSlack(People):
         if self.down:
             return web.Response(status=503, text="service_unavailable")
         given: Any = json.loads(await request.text())
+        if failure := self._fault("response_url", "fail"):
+            self.world.calls.append(Call("response_url", given, failure.error or "injected"))
+            return _failed(failure)
         try:
             chat.respond(self.world, request.match_info["token"], Args(given))
         except SlackError as refused:

@@ -1,0 +1,33 @@
+# Every target sets up what it needs in .venv; a machine needs only Python 3.11+ and make.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: demo test lint lock clean
+
+demo: $(INSTALLED)  ## the main job on the embedded default
+	@$(BIN)/interlock demo
+
+test: $(INSTALLED)
+	$(BIN)/pytest -n auto
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+lock:  ## exact versions and hashes of everything, for every platform
+	$(PYTHON) -m venv .venv/lock
+	.venv/lock/bin/pip install --quiet uv
+	.venv/lock/bin/uv pip compile pyproject.toml --universal --generate-hashes --upgrade \
+		--all-extras --group dev --no-header --no-annotate --no-emit-index-url --quiet \
+		--output-file requirements.lock
+
+$(INSTALLED): requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(INSTALLED)
+
+clean:
+	rm -rf .venv

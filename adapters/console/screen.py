@@ -1,0 +1,119 @@
+"""What a person has on the terminal: the cards under their numbers, and what was said so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.console import Console, RenderableType
+
+from adapters.console import draw
+from bot.card import Card
+from bot.surface import DeliveryError, Place
+
+_REPLIES_KEPT = 100  # of which the printed text is known, to print only what is new
+
+
+@dataclass(slots=True)
+class Shown:
+    """A card as it was last printed. `fresh`: it settled since the person last typed a line."""
+
+    number: int
+    place: Place
+    card: Card
+    fresh: bool = False
+
+
+class NoCard(Exception):
+    """The number names no open card: one sentence for the person."""
+
+
+class Screen:
+    """Prints, and knows what it printed. A terminal takes nothing back: what changes is printed
+    again below."""
+
+    def __init__(self, console: Console, thread: str) -> None:
+        """`thread` is the root of the thread that is shown without its name."""
+        self._console = console
+        self._thread = thread
+        self._cards: dict[str, Shown] = {}
+        self._replies: dict[str, str] = {}
+
+    def card(self, place: Place, card: Card) -> None:
+        """Prints a card that is new or changed; an open one anew, a settled one as its line."""
+        shown = self._cards.get(card.nonce)
+        if shown is None:
+            shown = self._cards[card.nonce] = Shown(len(self._cards) + 1, place, card)
+        elif card == shown.card or card.version < shown.card.version:
+            return
+        else:
+            shown.fresh = shown.fresh or (shown.card.open and not card.open)
+            shown.card = card
+        self._print(draw.card(card, shown.number, self._elsewhere(place)))
+
+    def reply(self, place: Place, message_id: str, text: str) -> None:
+        """Prints what the agent says; of a message that grew, what is new."""
+        before = self._replies.pop(message_id, "")
+        self._replies[message_id] = text
+        if len(self._replies) > _REPLIES_KEPT:
+            del self._replies[next(iter(self._replies))]
+        news = _news(before, text)
+        if text != before and news.strip():
+            self._print(draw.reply(news, self._elsewhere(place)))
+
+    def say(self, text: str) -> None:
+        """Prints a sentence for the person who sits here."""
+        self._print(draw.sentence(text))
+
+    def show(self, drawn: RenderableType) -> None:
+        self._print(drawn)
+
+    def pick(self, number: int | None) -> Shown:
+        """The open card of this number; without one, the only card a person can mean. Raises
+        NoCard.
+
+        A card that settled after the person last typed may be the one they meant, so another that
+        came up meanwhile is not taken for it."""
+        if number is not None:
+            return self._numbered(number)
+        meant = [one for one in self._cards.values() if one.card.open or one.fresh]
+        match meant:
+            case []:
+                raise NoCard("No card is open here.")
+            case [only]:
+                return self._numbered(only.number)
+            case _:
+                numbers = ", ".join(f"#{one.number}" for one in meant)
+                raise NoCard(f"That could mean {numbers}: add the number, as in /approve 1.")
+
+    def typed(self) -> None:
+        """A person typed a line, so they have seen what was printed before."""
+        for shown in self._cards.values():
+            shown.fresh = False
+
+    def _numbered(self, number: int) -> Shown:
+        found = next((one for one in self._cards.values() if one.number == number), None)
+        if found is None:
+            raise NoCard(f"There is no card #{number}.")
+        if not found.card.open:
+            raise NoCard(f"#{number} was settled before: {found.card.outcome}")
+        return found
+
+    def _elsewhere(self, place: Place) -> str:
+        return "" if place.root == self._thread else place.root
+
+    def _print(self, drawn: RenderableType) -> None:
+        try:
+            self._console.print(drawn)
+        except OSError as error:
+            raise DeliveryError(f"the terminal cannot be written to: {error}") from error
+
+
+def _news(before: str, now: str) -> str:
+    """What to print of a message that said `before`: its further text, from the beginning of the
+    word that was cut; all of it when it was rewritten."""
+    if not before or not now.startswith(before):
+        return now
+    cut = max(before.rfind(" "), before.rfind("\n")) + 1
+    if now[len(before)].isspace() or cut == len(before):
+        return now[len(before) :].removeprefix(" ").strip("\n")
+    return f"…{now[cut:]}"

@@ -1,0 +1,74 @@
+"""The console as a surface: prints what it is given, and listens while a person is there."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from aiohttp import web
+from prompt_toolkit import PromptSession
+from prompt_toolkit.patch_stdout import patch_stdout
+from rich.console import Console
+
+from adapters.console.screen import Screen
+from adapters.console.session import Interrupted, Session
+from bot.card import Card
+from bot.surface import Actor, Content, Entry, Pace, Place, Reply
+
+
+class ConsoleSurface:
+    """Implements bot.surface.Adapter for one terminal. Its threads are those of the organisation
+    "local" and the channel "console"; whoever sits there is `console:local/<user>`."""
+
+    name = "console"
+    pace = Pace()
+
+    def __init__(self, entry: Entry, *, user: str, thread: str, console: Console) -> None:
+        self._entry = entry
+        self.actor = Actor(self.name, "local", user)
+        self.place = Place(self.name, "local", "console", thread)
+        self.screen = Screen(console, thread)
+
+    async def post(self, place: Place, content: Content, nonce: str) -> str:
+        self._show(place, nonce, content)
+        return nonce
+
+    async def edit(self, place: Place, message_id: str, content: Content) -> None:
+        self._show(place, message_id, content)
+
+    async def find(self, place: Place, nonce: str) -> str | None:
+        """None: a terminal cannot be searched, and after a restart it is another terminal. What
+        may have been printed before is printed again, which is better than not at all."""
+        return None
+
+    async def whisper(self, place: Place, user: str, text: str) -> None:
+        to = "" if user == self.actor.user else f"(to {user}) "
+        self.screen.say(f"{to}{text}")
+
+    def split(self, text: str) -> list[str]:
+        return [text]
+
+    def routes(self) -> list[web.RouteDef]:
+        return []
+
+    async def run(self, started: asyncio.Event) -> None:
+        """Returns when the person leaves; without a terminal it only prints, for ever."""
+        started.set()
+        if sys.stdin is None or not sys.stdin.isatty():
+            await asyncio.Event().wait()
+        prompts: PromptSession[str] = PromptSession(interrupt_exception=Interrupted)
+
+        async def read(prompt: str) -> str:
+            # SIGINT is the program's own; Ctrl-C is a key while a prompt is shown.
+            return await prompts.prompt_async(prompt, handle_sigint=False)
+
+        # raw: the colours are ours; whatever others wrote has gone through `safe`.
+        with patch_stdout(raw=True):
+            await Session(self.screen, self._entry, read, actor=self.actor, place=self.place).run()
+
+    def _show(self, place: Place, message_id: str, content: Content) -> None:
+        match content:
+            case Card():
+                self.screen.card(place, content)
+            case Reply():
+                self.screen.reply(place, message_id, content.text)

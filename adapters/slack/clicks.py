@@ -1,0 +1,309 @@
+"""Buttons and modals: what a person did, handed to the product within the time Slack gives.
+
+Slack never repeats a click, so every one gets a visible answer. A decision is durable before the
+acknowledgement if that takes at most two seconds; else it is finished afterwards and the person is
+told what came of it. A modal is opened before anything slow, because a trigger lives three seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from adapters.slack import blocks, limits, modals
+from adapters.slack.background import Background
+from adapters.slack.delivery import Delivery
+from adapters.slack.events import Click, Submission
+from adapters.slack.people import People, Unknown
+from adapters.slack.refusal import code_of
+from adapters.slack.text import escape
+from bot.card import Card
+from bot.surface import Actor, Decision, DeliveryError, Entry, Response, Verb
+from storage.database import DatabaseUnavailable
+
+log = logging.getLogger(__name__)
+
+_OPEN_SECONDS: Final = 2.0
+_REMEMBERED: Final = "chat"  # the standing approval a card can give (spec: approve(remember=...))
+_UNKNOWN: Final = "Slack did not say who you are just now, so nothing was done: please try again."
+_UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
+_BROKEN: Final = "Something went wrong here. If the card still has its buttons, please try again."
+_RECORDED: Final = "It is recorded."
+_FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
+
+Draw = Callable[[Card], modals.View]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a person is told: nothing when it counts (the card shows it), else a sentence, or
+    sentences at the inputs of their form. `final`: sending the form again is of no use."""
+
+    sentence: str = ""
+    errors: dict[str, str] = field(default_factory=dict)
+    final: bool = False
+
+
+class Clicks:
+    """Everything people press and send."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        client: AsyncWebClient,
+        delivery: Delivery,
+        people: People,
+        background: Background,
+    ) -> None:
+        self._entry = entry
+        self._client = client
+        self._delivery = delivery
+        self._people = people
+        self._background = background
+
+    async def press(self, click: Click) -> None:
+        """Does what the button says; returns when the click can be acknowledged."""
+        match click.action:
+            case blocks.APPROVE:
+                await self._decide(click, Verb.APPROVE)
+            case blocks.REMEMBER:
+                await self._decide(click, Verb.APPROVE, remember=_REMEMBERED)
+            case blocks.DECLINE:
+                await self._decide(click, Verb.DECLINE)
+            case blocks.FINISHED:
+                await self._decide(click, Verb.ANSWER)
+            case blocks.ANSWER:
+                await self._open(click, Verb.ANSWER, modals.form)
+            case blocks.NOTE:
+                await self._open(click, Verb.DECLINE, modals.note)
+            case blocks.LINK:
+                await self._open(click, Verb.ANSWER, modals.link)
+            case blocks.VISIT:
+                pass  # the browser opened the page; nothing is recorded
+            case action if action.startswith(blocks.PICK):
+                await self._decide(click, Verb.ANSWER, pick=action.removeprefix(blocks.PICK))
+            case _:
+                log.warning("A click on a button that is none of ours was ignored.")
+
+    async def send(self, submission: Submission) -> dict[str, Any]:
+        """Takes a modal; returns what Slack is answered."""
+        if submission.callback not in (modals.FORM, modals.NOTE):
+            log.warning("A modal that is none of ours was ignored.")
+            return {}
+        deciding = self._background.start(self._submitted(submission))
+        done, _ = await asyncio.wait({deciding}, timeout=limits.ACK_SECONDS)
+        if not done:
+            # On top of the form, so that what was typed is still there if it is refused.
+            view = {**modals.loading(), "external_id": secrets.token_urlsafe(16)}
+            self._background.start(self._show_later(view["external_id"], deciding))
+            return {"response_action": "push", "view": {**view, "clear_on_close": False}}
+        outcome = deciding.result()
+        if outcome.errors:
+            return {"response_action": "errors", "errors": outcome.errors}
+        if outcome.sentence:
+            return {"response_action": "update", "view": modals.saying(outcome.sentence)}
+        return {}
+
+    # Decisions
+
+    async def _decide(
+        self, click: Click, verb: Verb, *, remember: str | None = None, pick: str | None = None
+    ) -> None:
+        async def decided(actor: Actor) -> _Outcome:
+            response: Any = None
+            if pick is not None:
+                look = await self._entry.look(click.nonce, verb, actor, place=click.place)
+                if look.card is None:
+                    return _Outcome(look.refusal or _BROKEN)
+                response = _picked(look.card, pick)
+            decision = Decision(
+                nonce=click.nonce,
+                verb=verb,
+                actor=actor,
+                via="slack button",
+                place=click.place,
+                response=response,
+                remember=remember,
+            )
+            return _told(await self._entry.decide(decision))
+
+        async def tell() -> None:
+            outcome = await deciding
+            sentence = outcome.sentence or (_RECORDED if late else "")
+            if sentence:
+                await self._tell(click, sentence)
+
+        late = False
+        deciding = self._background.start(self._guarded(click.person, decided))
+        self._background.start(tell())
+        done, _ = await asyncio.wait({deciding}, timeout=limits.ACK_SECONDS)
+        late = not done
+
+    async def _submitted(self, submission: Submission) -> _Outcome:
+        async def decided(actor: Actor) -> _Outcome:
+            verb = Verb.DECLINE if submission.callback == modals.NOTE else Verb.ANSWER
+            card: Card | None = None
+            if verb is Verb.DECLINE:
+                response: Any = modals.read_note(submission.values)
+            else:
+                look = await self._entry.look(submission.nonce, verb, actor)
+                if look.card is None:
+                    return _Outcome(look.refusal or _BROKEN)
+                card = look.card
+                response = modals.read_state(card, submission.values)
+            decision = Decision(
+                nonce=submission.nonce,
+                verb=verb,
+                actor=actor,
+                via="slack modal",
+                response=response,
+            )
+            answer = await self._entry.decide(decision)
+            if answer.errors and not answer.done and card is not None:
+                return _Outcome(errors=modals.errors_for(card, answer.errors))
+            return _told(answer)
+
+        outcome = await self._guarded(submission.person, decided)
+        if outcome.sentence and not outcome.final:  # the form stays, with what was typed
+            placed = modals.error_everywhere(submission.callback, outcome.sentence)
+            return _Outcome(errors=placed)
+        return outcome
+
+    async def _guarded(self, person: Any, decided: Callable[[Actor], Any]) -> _Outcome:
+        """The outcome, whatever happens: nobody who clicked is left without an answer."""
+        try:
+            outcome = await decided(await self._people.actor(person))
+            assert isinstance(outcome, _Outcome)
+        except Unknown as unknown:
+            log.warning("A click was refused: %s", unknown)
+            return _Outcome(_UNKNOWN)
+        except DatabaseUnavailable:
+            log.warning("A click could not be recorded: the database is not answering.")
+            return _Outcome(_UNDECIDED)
+        except modals.NotOurs as wrong:
+            log.warning("A form was refused: %s", wrong)
+            return _Outcome(str(wrong))
+        except Exception:
+            log.exception("A click failed.")
+            return _Outcome(_BROKEN)
+        return outcome
+
+    # Modals
+
+    async def _open(self, click: Click, verb: Verb, draw: Draw) -> None:
+        looking = self._background.start(self._look(click, verb))
+        if self._people.knows(click.person):  # else Slack is asked, and the modal goes first
+            await asyncio.wait({looking}, timeout=limits.LOOK_SECONDS)
+        if looking.done():
+            found = looking.result()
+            if isinstance(found, str):
+                self._background.start(self._tell(click, found))
+            else:
+                await self._show(click, draw(found))
+        elif view_id := await self._show(click, modals.loading()):
+            self._background.start(self._fill(click, view_id, looking, draw))
+
+    async def _look(self, click: Click, verb: Verb) -> Card | str:
+        """The card, or why the person may not see it."""
+        found: list[Card] = []
+
+        async def looked(actor: Actor) -> _Outcome:
+            look = await self._entry.look(click.nonce, verb, actor, place=click.place)
+            if look.card is None:
+                return _Outcome(look.refusal or _BROKEN)
+            found.append(look.card)
+            return _Outcome()
+
+        outcome = await self._guarded(click.person, looked)
+        return found[0] if found else outcome.sentence
+
+    async def _show(self, click: Click, view: modals.View) -> str:
+        """Opens a modal; its id, or none when the person was told that it did not open."""
+        try:
+            async with asyncio.timeout(_OPEN_SECONDS):
+                opened = await self._client.views_open(trigger_id=click.trigger, view=view)
+            return str(opened["view"]["id"])
+        except _FAILURES as error:
+            log.warning("A modal did not open: %s", _named(error))
+            self._background.start(
+                self._tell(click, "Slack did not open the form in time: please click again.")
+            )
+            return ""
+
+    async def _fill(
+        self, click: Click, view_id: str, looking: asyncio.Task[Card | str], draw: Draw
+    ) -> None:
+        found = await looking
+        view = modals.saying(found) if isinstance(found, str) else draw(found)
+        try:
+            await self._client.views_update(view_id=view_id, view=view)
+        except _FAILURES as error:  # closed in the meantime, or Slack is not there
+            log.warning("A modal was not filled: %s", _named(error))
+
+    async def _show_later(self, external_id: str, deciding: asyncio.Task[_Outcome]) -> None:
+        """Shows what came of a form that took longer than Slack waits."""
+        outcome = await deciding
+        told = outcome.sentence or " ".join(outcome.errors.values()) or _RECORDED
+        if outcome.errors:
+            told += "\nClose this to go back to your form."
+        view = {**modals.saying(told, last=not outcome.errors), "external_id": external_id}
+        for pause in (0.2, 1.0, 3.0):  # Slack may not have put the view up yet
+            try:
+                await self._client.views_update(external_id=external_id, view=view)
+                return
+            except _FAILURES as error:
+                log.warning("A modal was not updated: %s", _named(error))
+            await asyncio.sleep(pause)
+
+    # Telling
+
+    async def _tell(self, click: Click, sentence: str) -> None:
+        """Tells the person alone; by the click's own address where an ephemeral does not go."""
+        try:
+            if click.place is not None:
+                await self._delivery.whisper(click.place, click.person.user, sentence)
+                return
+        except DeliveryError as error:
+            log.warning("An ephemeral did not go out: %s", error)
+        if not click.response_url:
+            return
+        webhook = AsyncWebhookClient(click.response_url, session=self._client.session)
+        try:
+            answer = await webhook.send(
+                text=escape(sentence), response_type="ephemeral", replace_original=False
+            )
+        except _FAILURES as error:
+            log.warning("A person could not be told: %s", _named(error))
+        else:
+            if answer.status_code != 200:
+                log.warning("A person could not be told: status %s", answer.status_code)
+
+
+def _picked(card: Card, index: str) -> Any:
+    quick = card.quick
+    if quick is None or not index.isascii() or not index.isdigit() or len(index) > 2:
+        raise modals.NotOurs("This button does not belong to the question.")
+    if int(index) >= len(quick.choices):
+        raise modals.NotOurs("This button does not belong to the question.")
+    value = quick.choices[int(index)].value
+    return {quick.name: {"selected": [value]} if quick.allow_other else value}
+
+
+def _told(answer: Response) -> _Outcome:
+    if answer.done:
+        return _Outcome()
+    sentence = answer.sentence or " ".join(answer.errors.values()) or _BROKEN
+    return _Outcome(sentence, final=answer.settled is not None)
+
+
+def _named(error: Exception) -> str:
+    return code_of(error) if isinstance(error, SlackApiError) else type(error).__name__

@@ -1,0 +1,174 @@
+"""The running program: everything wired together, from the start to a graceful stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from bot.approvers import Policies
+from bot.clock import Clock, WallClock
+from bot.core import Agent, Core, Job, new_id
+from bot.deliver import Deliverer
+from bot.jobs import POLL_SECONDS, EmbeddedEngine
+from bot.loop import Loop
+from bot.secrets import ConfigError
+from bot.service import Service
+from bot.surface import Adapter
+from storage.database import Database, DatabaseUnavailable
+from storage.migrate import is_current, upgrade
+from storage.single import SecondProcess, only_process
+
+log = structlog.get_logger(__name__)
+
+ADAPTERS = "interlock.adapters"
+
+
+class App:
+    """One process on the embedded engine."""
+
+    def __init__(
+        self,
+        *,
+        database: str,
+        agents: Mapping[str, Agent],
+        policies: Policies,
+        clock: Clock | None = None,
+        poll_seconds: float = POLL_SECONDS,
+    ) -> None:
+        self.clock = clock or WallClock()
+        self.db = Database(database)
+        self.engine = EmbeddedEngine(self.db, self.clock, poll_seconds=poll_seconds)
+        self.core = Core(
+            db=self.db,
+            clock=self.clock,
+            wake=self.engine.wake,
+            policies=policies,
+            agents=agents,
+        )
+        self.adapters: list[Adapter] = []
+        self._ready = False
+
+    def service(self, agent: str | None = None) -> Service:
+        """The entry for a surface whose threads are answered by this agent."""
+        name = agent or next(iter(self.core.agents))
+        if name not in self.core.agents:
+            raise ConfigError(f"There is no agent {name}: name one of [agents.*].")
+        return Service(self.core, agent=name)
+
+    def open_surface(self, name: str, settings: Mapping[str, Any]) -> Adapter:
+        """Opens the adapter of this name (`[surfaces.NAME]`). Raises ConfigError."""
+        found = next(iter(entry_points(group=ADAPTERS, name=name)), None)
+        if found is None:
+            raise ConfigError(f"surfaces.{name}: no adapter of this name is installed.")
+        rest = dict(settings)
+        service = self.service(rest.pop("agent", None))
+        adapter: Adapter = found.load()(rest, service, self.clock)
+        self.core.surfaces[adapter.name] = adapter
+        self.adapters.append(adapter)
+        return adapter
+
+    @contextlib.asynccontextmanager
+    async def started(self) -> AsyncIterator[None]:
+        """The database is ready and ours alone, and what a dead process left is taken up.
+
+        Raises ConfigError."""
+        try:
+            async with only_process(self.db):
+                await self._prepare()
+                await self.engine.recover()
+                self._ready = True
+                yield
+        except SecondProcess as error:
+            raise ConfigError(str(error)) from error
+        finally:
+            self._ready = False
+            await self.db.close()
+
+    async def _prepare(self) -> None:
+        try:
+            if self.db.sqlite:
+                await upgrade(self.db)
+            elif not await is_current(self.db):
+                raise ConfigError(
+                    "The database has not the tables of this version: run `interlock db upgrade`."
+                )
+        except DatabaseUnavailable as error:
+            where = self.db.url.render_as_string(hide_password=True)
+            raise ConfigError(
+                f"The database {where} cannot be opened ({_cause(error)}): check `database`."
+            ) from error
+
+    async def run(self) -> None:
+        """Runs the engine and every surface until cancelled, or until a surface ends."""
+        handlers = {
+            Job.CHAT: Loop(self.core, owner=new_id("process")).complete,
+            Job.DELIVER: Deliverer(self.core).deliver,
+        }
+        engine = asyncio.create_task(self.engine.run(handlers))
+        ears = [asyncio.create_task(one.run(asyncio.Event())) for one in self.adapters]
+        try:
+            done, _ = await asyncio.wait([engine, *ears], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            # First deaf, then idle: what was heard is durable, what runs gets its grace.
+            for ear in ears:
+                ear.cancel()
+            await asyncio.gather(*ears, return_exceptions=True)
+            engine.cancel()
+            await asyncio.gather(engine, return_exceptions=True)
+
+    async def serve(self, *, host: str, port: int) -> None:
+        """`run` with the one web server, until SIGTERM or SIGINT."""
+        runner = web.AppRunner(self._web(), access_log=None)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port).start()
+            log.info("serving", address=str(runner.addresses))
+            await until_told(self.run)
+        finally:
+            await runner.cleanup()
+
+    def _web(self) -> web.Application:
+        server = web.Application(client_max_size=1024 * 1024)
+        server.router.add_get("/healthz", self._healthy)
+        server.router.add_get("/readyz", self._readiness)
+        for adapter in self.adapters:
+            server.add_routes(adapter.routes())
+        return server
+
+    async def _healthy(self, _request: web.Request) -> web.Response:
+        return web.json_response({"ok": True})
+
+    async def _readiness(self, _request: web.Request) -> web.Response:
+        try:
+            async with self.db.read():
+                ok = self._ready
+        except DatabaseUnavailable:
+            ok = False
+        return web.json_response({"ok": ok}, status=200 if ok else 503)
+
+
+async def until_told(run: Callable[[], Any]) -> None:
+    """Runs until it ends by itself or the process is told to stop."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(run())
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, task.cancel)
+    try:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    finally:
+        for one in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(one)
+
+
+def _cause(error: BaseException) -> str:
+    return type(error.__cause__).__name__ if error.__cause__ else "no answer"

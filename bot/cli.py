@@ -1,0 +1,199 @@
+"""The command line. Exit codes: 0 fine, 1 something failed, 2 a setting is missing or wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from bot import log
+from bot.app import App, until_told
+from bot.card import draw
+from bot.clock import WallClock
+from bot.commands import describe
+from bot.config import DEFAULT_PATH, Config, agents_of, load, policies_of, without_approver
+from bot.core import Core
+from bot.example_config import EXAMPLE
+from bot.secrets import ConfigError
+from storage import calls, chats, questions
+from storage.database import Database, DatabaseUnavailable
+from storage.migrate import upgrade
+
+T = TypeVar("T")
+
+cli = typer.Typer(no_args_is_help=True, add_completion=False, help="Interlock, the chat-ops bot.")
+database_cli = typer.Typer(no_args_is_help=True, help="The database.")
+cli.add_typer(database_cli, name="db")
+
+out = Console(highlight=False)
+
+ConfigOption = Annotated[
+    Path, typer.Option("--config", "-c", help="The configuration file.", envvar="INTERLOCK_CONFIG")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+
+def main() -> None:
+    """The command `interlock`."""
+    try:
+        cli()
+    except (ConfigError, DatabaseUnavailable) as error:
+        print(str(error), file=sys.stderr)
+        raise SystemExit(2) from error
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+@cli.command()
+def demo() -> None:
+    """Shows the main job on the embedded default, interactively on a terminal."""
+    from bot.demo import run_demo
+
+    raise SystemExit(run_demo(interactive=sys.stdin.isatty() and sys.stdout.isatty()))
+
+
+@cli.command()
+def init(config: ConfigOption = DEFAULT_PATH) -> None:
+    """Writes a commented interlock.toml."""
+    if config.exists():
+        raise ConfigError(f"{config} exists already: remove it first, or name another file.")
+    config.write_text(EXAMPLE)
+    out.print(Text(f"Wrote {config}. Check it with `interlock check`."))
+
+
+@cli.command()
+def check(config: ConfigOption = DEFAULT_PATH) -> None:
+    """Validates the configuration and says what is wrong."""
+    settings = load(config)
+    problems = without_approver(agents_of(settings, WallClock()), policies_of(settings))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    for name, section in settings.surfaces.items():
+        _app(settings).open_surface(name, section)
+    out.print(Text(f"{config} is fine."))
+
+
+@cli.command()
+def serve(config: ConfigOption = DEFAULT_PATH) -> None:
+    """Runs the bot on the configured surfaces."""
+    log.configure()
+    settings = load(config)
+    if not settings.surfaces:
+        raise ConfigError("surfaces is empty: configure one, for example [surfaces.slack].")
+    _run(_serve(settings))
+
+
+async def _serve(settings: Config) -> None:
+    app = _app(settings)
+    async with app.started():
+        for name, section in settings.surfaces.items():
+            app.open_surface(name, section)
+        await app.serve(host=settings.server.host, port=settings.server.port)
+
+
+@cli.command()
+def console(
+    config: ConfigOption = DEFAULT_PATH,
+    user: Annotated[str, typer.Option("--as", help="Who you are at this console.")] = "",
+    thread: Annotated[str, typer.Option(help="The thread to talk in.")] = "main",
+) -> None:
+    """Talks with an agent in this terminal."""
+    log.configure(level=40)
+    settings = load(config)
+    section = settings.surfaces.get("console", {}) | {"thread": thread}
+    _run(_console(settings, section | ({"user": user} if user else {})))
+
+
+async def _console(settings: Config, section: dict[str, Any]) -> None:
+    app = _app(settings)
+    async with app.started():
+        app.open_surface("console", section)
+        await until_told(app.run)
+
+
+@cli.command()
+def status(config: ConfigOption = DEFAULT_PATH, as_json: JsonOption = False) -> None:
+    """The newest chats and what they are at."""
+    _run(_status(load(config), as_json))
+
+
+async def _status(settings: Config, as_json: bool) -> None:
+    core = _app(settings).core
+    async with core.db.read() as tx:
+        newest = await chats.recent(tx, 20)
+        lines = {chat.id: await describe(core, tx, chat) for chat in newest}
+    await core.db.close()
+    if as_json:
+        print(json.dumps([{"chat": key, "lines": value} for key, value in lines.items()]))
+        return
+    for about in lines.values():
+        out.print(Text("\n".join(about) + "\n"))
+    if not lines:
+        out.print(Text("There are no chats yet."))
+
+
+@cli.command()
+def pending(config: ConfigOption = DEFAULT_PATH, as_json: JsonOption = False) -> None:
+    """The questions that wait for somebody."""
+    _run(_pending(load(config), as_json))
+
+
+async def _pending(settings: Config, as_json: bool) -> None:
+    core = _app(settings).core
+    rows = await _open_questions(core)
+    await core.db.close()
+    if as_json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        out.print(Text(f"{row['question']}  {row['title']}  ({', '.join(row['deciders'])})"))
+    if not rows:
+        out.print(Text("Nothing waits for anybody."))
+
+
+async def _open_questions(core: Core) -> list[dict[str, Any]]:
+    found = []
+    async with core.db.read() as tx:
+        for row in await questions.all_open(tx):
+            call = None if row.call_id is None else await calls.get(tx, row.call_id)
+            chat = None if row.chat_id is None else await chats.get(tx, row.chat_id)
+            if call is not None and chat is not None:
+                card = draw(row, call, chat.agent)
+                found.append(
+                    {"question": row.id, "title": card.title, "deciders": list(card.deciders)}
+                )
+    return found
+
+
+@database_cli.command("upgrade")
+def db_upgrade(config: ConfigOption = DEFAULT_PATH) -> None:
+    """Brings the database to the tables of this version."""
+    _run(_upgrade(load(config).database))
+    out.print(Text("The database has the tables of this version."))
+
+
+async def _upgrade(url: str) -> None:
+    database = Database(url)
+    try:
+        await upgrade(database)
+    finally:
+        await database.close()
+
+
+def _app(settings: Config) -> App:
+    clock = WallClock()
+    agents = agents_of(settings, clock)
+    policies = policies_of(settings)
+    problems = without_approver(agents, policies)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return App(database=settings.database, agents=agents, policies=policies, clock=clock)

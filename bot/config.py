@@ -1,0 +1,216 @@
+"""The configuration: one file, interlock.toml; secrets only from the environment or files.
+
+Every mistake is told in a sentence that names the setting.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from bot.approvers import Policies, Policy
+from bot.ask_user_tool import ask_user_tool, in_thread
+from bot.clock import Clock
+from bot.core import Agent
+from bot.model import InvalidModel, Model
+from bot.secrets import ConfigError, secret
+from bot.tool import Tool
+
+DEFAULT_PATH = Path("interlock.toml")
+
+Person = Annotated[str, StringConstraints(pattern=r"^[a-z]+:[^/\s]+/[^/\s]+$")]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class AgentSettings(_Section):
+    """`tools`: `module:name` of tools of yours, or `ask_user`."""
+
+    model: str
+    base_url: str | None = None
+    instructions: str = ""
+    tools: tuple[str, ...] = ()
+    context_tokens: int | None = Field(default=None, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    temperature: float | None = Field(default=None, ge=0)
+    calls: int = Field(default=50, gt=0)
+    rounds: int = Field(default=25, gt=0)
+
+
+class PolicySettings(_Section):
+    """Who may approve which tools; the first policy that covers a tool counts."""
+
+    name: str
+    tools: tuple[str, ...] = ("*",)
+    agents: tuple[str, ...] = ("*",)
+    approvers: tuple[Person, ...] = ()
+    self_approval: bool = False
+    ask: bool = False
+    remember: bool = True
+
+    def policy(self) -> Policy:
+        return Policy(
+            name=self.name,
+            tools=self.tools,
+            agents=self.agents,
+            approvers=frozenset(self.approvers),
+            self_approval=self.self_approval,
+            ask=self.ask,
+            remember=self.remember,
+        )
+
+
+class ServerSettings(_Section):
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65535)
+
+
+class Config(BaseSettings):
+    """What interlock.toml holds; INTERLOCK_DATABASE and the like in the environment win."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="INTERLOCK_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    database: str = "sqlite:///interlock.db"
+    agents: dict[str, AgentSettings] = {}
+    policies: tuple[PolicySettings, ...] = ()
+    surfaces: dict[str, dict[str, Any]] = {}
+    server: ServerSettings = ServerSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def load(path: Path = DEFAULT_PATH) -> Config:
+    """Reads and validates the file. Raises ConfigError."""
+    if not path.exists():
+        raise ConfigError(f"There is no {path}: write one with `interlock init`.")
+
+    class Loaded(Config):
+        model_config = SettingsConfigDict(toml_file=path)
+
+    try:
+        return Loaded()
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+    except pydantic.ValidationError as error:
+        raise ConfigError("\n".join(_sentences(path, error))) from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _sentences(path: Path, error: pydantic.ValidationError) -> Iterator[str]:
+    for one in error.errors(include_url=False, include_input=False):
+        setting = ".".join(str(part) for part in one["loc"])
+        match one["type"]:
+            case "missing":
+                what = "is missing"
+            case "extra_forbidden":
+                what = "is not a setting: remove it or correct its name"
+            case "string_pattern_mismatch" if "approvers" in one["loc"]:
+                what = "must name a person as surface:organisation/user, like slack:T0123/U0456"
+            case _:
+                what = f"is wrong: {one['msg'][0].lower()}{one['msg'][1:]}"
+        yield f"{path}: {setting} {what}."
+
+
+def policies_of(config: Config) -> Policies:
+    return Policies(tuple(one.policy() for one in config.policies))
+
+
+def agents_of(config: Config, clock: Clock) -> dict[str, Agent]:
+    """The agents with their models and tools. Raises ConfigError."""
+    if not config.agents:
+        raise ConfigError("agents is empty: name at least one agent, as [agents.NAME].")
+    return {name: _agent(name, one, clock) for name, one in config.agents.items()}
+
+
+def _agent(name: str, settings: AgentSettings, clock: Clock) -> Agent:
+    provider = settings.model.partition(":")[0]
+    try:
+        model = Model.open(
+            settings.model,
+            base_url=settings.base_url,
+            api_key=secret(f"{provider.upper().replace('-', '_')}_API_KEY"),
+            context_tokens=settings.context_tokens,
+            now=clock.now,
+            sleep=clock.sleep,
+        )
+    except InvalidModel as error:
+        raise ConfigError(f"agents.{name}.model: {error}") from error
+    tools = [_tool(f"agents.{name}.tools", one) for one in settings.tools]
+    names = [tool.name for tool in tools]
+    for one in names:
+        if names.count(one) > 1:
+            raise ConfigError(f"agents.{name}.tools names {one} twice: remove one.")
+    return Agent(
+        name=name,
+        model=model,
+        instructions=settings.instructions,
+        tools=tools,
+        calls=settings.calls,
+        rounds=settings.rounds,
+        max_tokens=settings.max_tokens,
+        temperature=settings.temperature,
+    )
+
+
+def _tool(setting: str, path: str) -> Tool:
+    if path == "ask_user":
+        return ask_user_tool(in_thread)
+    module_name, colon, name = path.partition(":")
+    if not colon or not name:
+        raise ConfigError(f"{setting}: {path!r} must be module:name, or ask_user.")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module_name), name)
+    except ImportError as error:
+        raise ConfigError(f"{setting}: {module_name} cannot be imported: {error}.") from error
+    except AttributeError as error:
+        raise ConfigError(f"{setting}: {module_name} has no {name}.") from error
+    if not isinstance(found, Tool):
+        raise ConfigError(f"{setting}: {path} is no tool: decorate it with @tool.")
+    return found
+
+
+def without_approver(agents: Mapping[str, Agent], policies: Policies) -> list[str]:
+    """One sentence for every tool that asks and that nobody may approve: fail closed, and say so
+    before anybody waits for it (row B7)."""
+    sentences = []
+    for agent in agents.values():
+        for tool in agent.tools:
+            policy = policies.of(agent.name, tool.name)
+            asks = tool.approval != "never" or policy.ask
+            if asks and not policy.approvers:
+                sentences.append(
+                    f"The tool {tool.name} of the agent {agent.name} asks for approval, but no "
+                    "policy names an approver for it: add one to approvers under [[policies]], "
+                    "or nobody can ever approve it."
+                )
+    return sentences

@@ -1,0 +1,37 @@
+"""The commented interlock.toml that `interlock init` writes; a test loads it."""
+
+EXAMPLE = """\
+# Interlock. Secrets never stand here: set them in the environment, or name a file that holds one
+# in NAME_FILE (OPENAI_API_KEY, SLACK_BOT_TOKEN, SLACK_APP_TOKEN, SLACK_SIGNING_SECRET).
+
+# Where everything is kept. SQLite needs no service; PostgreSQL needs the extra "postgres":
+# database = "postgresql://interlock@localhost/interlock"
+database = "sqlite:///interlock.db"
+
+# An agent: its model, what it is told, and its tools (module:name, or the built-in ask_user).
+[agents.ops]
+model = "openai:gpt-5"
+# base_url = "http://127.0.0.1:11434/v1"   # any server that speaks OpenAI's chat completions
+instructions = "You help the on-call team. Look before you act, and say what you found."
+tools = ["examples.incident:service_status", "examples.incident:restart_service", "ask_user"]
+
+# Who may approve what: the first policy that covers a tool counts. A tool that asks and that no
+# policy covers can be approved by nobody, and the bot refuses to start.
+# A person is surface:organisation/user: in Slack the workspace's id and the user's id.
+[[policies]]
+name = "on-call"
+tools = ["restart_*"]
+approvers = ["slack:T0123456789/U0123456789", "console:local/ana"]
+self_approval = false   # whether the person who asked the agent may approve
+# ask = true            # ask for these tools even where the tool itself would not
+# remember = false      # do not let a tool run without asking for the rest of a thread
+
+# Slack: Socket Mode when SLACK_APP_TOKEN is set, else signed HTTP at /slack/events.
+[surfaces.slack]
+agent = "ops"
+
+# The web server: /healthz, /readyz, and /slack/events in HTTP mode.
+[server]
+host = "127.0.0.1"
+port = 8080
+"""

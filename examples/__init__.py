@@ -1,0 +1,1 @@
+"""Agents to start from: their tools are plain typed async functions."""

@@ -127,12 +127,15 @@ class App:
 
     async def serve(self, *, host: str, port: int) -> None:
         """`run` with the one web server, until SIGTERM or SIGINT."""
+        await until_told(lambda: self._serve(host, port))
+
+    async def _serve(self, host: str, port: int) -> None:
         runner = web.AppRunner(self._web(), access_log=None)
         await runner.setup()
         try:
             await web.TCPSite(runner, host, port).start()
             log.info("serving", address=str(runner.addresses))
-            await until_told(self.run)
+            await self.run()
         finally:
             await runner.cleanup()
 

@@ -176,18 +176,14 @@ def outcome_sentence(question: QuestionRow) -> str:
 def _details(question: QuestionRow) -> str:
     """What was answered, or the note of a decline."""
     response = question.response if isinstance(question.response, Mapping) else {}
-    note = response.get("note")
-    if note is not None:
-        return note if isinstance(note, str) else canonical(note)
-    answer = response.get("answer")
-    if not isinstance(answer, Mapping):
-        return ""
-    by_name = {one.name: one for one in fields_of(question)}
-    return "; ".join(
-        f"{by_name[name].label}: {_answered(by_name[name], value)}"
-        for name, value in answer.items()
-        if name in by_name
-    )
+    answer, note = response.get("answer"), response.get("note")
+    if isinstance(answer, Mapping):
+        return "; ".join(
+            f"{one.label}: {_answered(one, answer[one.name])}"
+            for one in fields_of(question)
+            if one.name in answer
+        )
+    return "" if note is None else _shown(note)
 
 
 def _answered(field: Field, value: Any) -> str:

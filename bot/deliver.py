@@ -62,6 +62,10 @@ class Deliverer:
         except DeliveryError as error:
             await self._failed(row, error)
             return
+        except Exception as error:  # a defect in drawing must not block the channel for ever
+            log.exception("a delivery raised", subject=row.subject)
+            await self._failed(row, DeliveryError(type(error).__name__, maybe_sent=True))
+            return
         await self._sent(row, message_id, version)
 
     async def _post(self, surface: Surface, row: OutboxRow, content: Content) -> str:

@@ -64,15 +64,12 @@ class EmbeddedEngine:
 
     async def run(self, handlers: Mapping[Job, Handler]) -> None:
         """Runs until cancelled; then lets what runs finish within the grace, and cancels it."""
-        helpers = [asyncio.create_task(self._renew()), asyncio.create_task(self._sweep())]
         try:
-            while True:
-                self._bell.clear()
-                await self._round(handlers)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._renew())
+                group.create_task(self._sweep())
+                group.create_task(self._rounds(handlers))
         finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
             await self._drain()
 
     async def settle(self, handlers: Mapping[Job, Handler]) -> None:
@@ -83,6 +80,11 @@ class EmbeddedEngine:
                 return
             if self._running:
                 await asyncio.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
+
+    async def _rounds(self, handlers: Mapping[Job, Handler]) -> None:
+        while True:
+            self._bell.clear()
+            await self._round(handlers)
 
     async def _round(self, handlers: Mapping[Job, Handler]) -> None:
         try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Any, assert_never
 
 import structlog
 
@@ -20,7 +21,7 @@ from bot.turn import TurnRunner, WaitForModel
 from storage import audit, calls, chats, messages, outbox, questions
 from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
-from storage.database import Tx, canonical
+from storage.database import DatabaseUnavailable, Tx, canonical
 from storage.outbox import Priority
 from storage.questions import QuestionState
 
@@ -57,6 +58,14 @@ class Loop:
         except LeaseLost:
             log.warning("lease lost", chat=chat_id)
             return None
+        except Exception:
+            await self._let_go(held)  # or nobody could carry the chat on until the lease ran out
+            raise
+
+    async def _let_go(self, held: Held) -> None:
+        with contextlib.suppress(DatabaseUnavailable):
+            async with self.core.db.transaction("let_go") as tx:
+                await chats.release(tx, held.chat.id, held.chat.epoch, stirs=None, wake_at=None)
 
     async def _lease(self, chat_id: str) -> Held | None:
         now = self.core.now()
@@ -113,9 +122,13 @@ class _Drive:
                 except WaitForModel as wait:
                     await self._release(None, wait.at)
                     return wait.at
+        except asyncio.CancelledError:  # the process is told to go: what runs becomes unknown
+            for task in self.running.values():
+                task.cancel()
+            raise
         finally:
             # What runs has its effect anyway; its outcome is recorded even when the lease is lost
-            # (rule 4). A process that is told to go cancels it here, and it becomes unknown.
+            # (rule 4).
             await asyncio.gather(*self.running.values(), return_exceptions=True)
 
     def _moves_on(self, move: Move) -> bool:
@@ -129,12 +142,8 @@ class _Drive:
             last = await messages.last(tx, chat.id)
             is_response = last is not None and last.kind == "response"
             round_ = await calls.of_round(tx, last.id) if last and is_response else []
-            held = {}
-            for call in round_:
-                if call.state == CallState.READY:
-                    since = await calls.held_until(tx, call.id)
-                    if since is not None:
-                        held[call.id] = since
+            ready = [call.id for call in round_ if call.state == CallState.READY]
+            held = await calls.held_since(tx, ready) if ready else {}
             queued = await messages.queued(tx, chat.id)
         self.held.chat = self.chat = chat
         return Snapshot(chat=chat, last=last, calls=round_, queued=queued, held=held)
@@ -144,9 +153,10 @@ class _Drive:
             case RunCalls():
                 for call in move.calls:
                     self.running[call.id] = asyncio.create_task(self.call_runner.run(call.id))
-                await self._wait()
-            case Pause() | Idle():
-                await self._wait()
+            case Pause(until):
+                await self._wait(until)
+            case Idle():
+                await self._wait(None)
             case Send():
                 await self._send(snapshot)
             case AskModel():
@@ -157,9 +167,14 @@ class _Drive:
             case unreachable:
                 assert_never(unreachable)
 
-    async def _wait(self) -> None:
-        """Until a call of ours ends or something came in."""
-        news = [asyncio.create_task(event.wait()) for event in (self.held.stirred, self.held.lost)]
+    async def _wait(self, until: float | None) -> None:
+        """Until a call of ours ends, something came in, or it is time."""
+        news: list[asyncio.Task[Any]] = [
+            asyncio.create_task(event.wait()) for event in (self.held.stirred, self.held.lost)
+        ]
+        if until is not None:
+            wait = self.core.clock.sleep(until - self.core.now())
+            news.append(asyncio.create_task(wait))
         try:
             await asyncio.wait([*self.running.values(), *news], return_when=asyncio.FIRST_COMPLETED)
         finally:

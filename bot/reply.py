@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from bot.core import Core, Job
 from bot.question import new_nonce
 from bot.transcript import dump, response_message
 from storage import chats, messages, outbox
 from storage.chats import ChatRow
-from storage.database import Tx
+from storage.database import DatabaseUnavailable, Tx
 from storage.outbox import Priority
 
 LIVE_SECONDS = 1.2  # between two edits of one message (platforms/slack.md 3.3)
@@ -78,6 +80,10 @@ class LiveReply:
         if now - self._shown_at < LIVE_SECONDS or not text.strip():
             return
         self._shown_at = now
+        with contextlib.suppress(DatabaseUnavailable):  # the turn goes on; the end is what counts
+            await self._show(text, now)
+
+    async def _show(self, text: str, now: float) -> None:
         async with self._core.db.transaction("show_reply") as tx:
             if await chats.fence(tx, self._chat.id, self._chat.epoch, until=now + self._lease):
                 await say(self._core, tx, self._chat, self._subject, text, priority=Priority.LIVE)

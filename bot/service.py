@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import structlog
 
 from bot import commands
 from bot.card import Card, draw
 from bot.chat import queue
-from bot.core import Core, new_id
+from bot.core import Core, Job, new_id
 from bot.desk import Desk, Ruling
 from bot.field import AnswerError
-from bot.question import QuestionError, UnknownQuestion, Verb
+from bot.question import QuestionError, UnknownQuestion, Verb, new_nonce
 from bot.surface import Actor, Command, Decision, Look, Message, Place, Response
-from storage import calls, chats, questions, seen
-from storage.database import DatabaseUnavailable
+from storage import calls, chats, outbox, questions, seen
+from storage.calls import CallState
+from storage.chats import ChatRow
+from storage.database import DatabaseUnavailable, Tx
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +57,25 @@ class Service:
             await queue(
                 self.core, tx, chat.id, event.text, by=event.actor, source=event.source or None
             )
+            await self._tell_queued(tx, chat, event.actor)
         return True
+
+    async def _tell_queued(self, tx: Tx, chat: ChatRow, actor: Actor) -> None:
+        """What is said while the chat waits is kept, and is never taken for an answer (row Q27)."""
+        waiting = await calls.in_state(tx, chat.id, [CallState.WAITING, CallState.UNKNOWN])
+        if not waiting:
+            return
+        names = ", ".join(dict.fromkeys(call.name for call in waiting))
+        await outbox.whisper(
+            tx,
+            chat.place,
+            nonce=new_nonce(),
+            recipient=actor.user,
+            text=f"The agent reads this once {names} is settled; use the card to decide.",
+            now=self.core.now(),
+            chat_id=chat.id,
+        )
+        await self.core.wake(tx, Job.DELIVER, chat.place.channel_key)
 
     async def decide(self, event: Decision) -> Response:
         """Somebody pressed a button or sent a form. Whatever is wrong with it comes back as the
@@ -78,7 +100,9 @@ class Service:
             return Response(
                 done=False, sentence=f"{error} Nothing was decided, unless the card says so."
             )
-        card = await self._card(event.nonce)
+        card = None
+        with contextlib.suppress(DatabaseUnavailable):  # it is decided, whatever comes now
+            card = await self._card(event.nonce)
         return Response(done=ruling.first, sentence=_told(ruling, card), settled=card)
 
     async def command(self, event: Command) -> str:

@@ -105,15 +105,15 @@ async def digests_before(
     return list(rounds.values())[:responses]
 
 
-async def held_until(tx: Tx, call_id: str) -> float | None:
-    """When the newest card that must lose its buttons before this call starts was queued; none:
-    every copy is redrawn or given up (B39)."""
-    newest: float | None = await tx.value(
-        sa.select(sa.func.max(outbox.c.created_at)).where(
-            outbox.c.call_id == call_id, outbox.c.state.in_(("waiting", "sending"))
-        )
+async def held_since(tx: Tx, call_ids: Sequence[str]) -> dict[str, float]:
+    """The calls that may not start yet: since when the newest card that must lose its buttons
+    first is on its way. A call is free once every copy is redrawn or given up (B39)."""
+    found = await tx.run(
+        sa.select(outbox.c.call_id, sa.func.max(outbox.c.created_at).label("since"))
+        .where(outbox.c.call_id.in_(call_ids), outbox.c.state.in_(("waiting", "sending")))
+        .group_by(outbox.c.call_id)
     )
-    return newest
+    return {row.call_id: row.since for row in found}
 
 
 async def claim(tx: Tx, call_id: str, *, epoch: int, now: float) -> bool:

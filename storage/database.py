@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert as pg_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -67,22 +69,17 @@ class Tx:
     async def run(self, statement: sa.Executable) -> sa.CursorResult[Any]:
         return await self.connection.execute(statement)
 
-    async def change(self, statement: sa.Update | sa.Delete | sa.Insert) -> int:
+    async def change(self, statement: sa.Update | sa.Delete) -> int:
         """The number of rows changed: the answer of every compare-and-set."""
         return (await self.connection.execute(statement)).rowcount
 
     async def insert_new(self, table: sa.Table, **values: Any) -> bool:
         """Inserts unless a unique key is taken; False when it was. No error, so that the
         transaction goes on (on PostgreSQL a raised one would abort it)."""
-        dialect = self.connection.dialect.name
-        if dialect == "postgresql":
-            from sqlalchemy.dialects.postgresql import insert as pg_insert
-
-            result = await self.run(pg_insert(table).values(**values).on_conflict_do_nothing())
-        else:
-            from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-
-            result = await self.run(sqlite_insert(table).values(**values).on_conflict_do_nothing())
+        insert = pg_insert if self.connection.dialect.name == "postgresql" else sqlite_insert
+        statement = insert(table).values(**values).on_conflict_do_nothing()
+        # SQLAlchemy 2.1 reads the row count of an INSERT only when told to; -1 otherwise.
+        result = await self.run(statement.execution_options(preserve_rowcount=True))
         return result.rowcount == 1
 
     async def rows(self, statement: sa.Executable, shape: type[Row]) -> list[Row]:

@@ -13,7 +13,7 @@ KEEP_SECONDS = 7 * 24 * 3600.0  # Slack's delayed events come for a day (platfor
 async def first_time(tx: Tx, keys: tuple[str, ...], now: float) -> bool:
     """Claims all keys of an event; False when any was claimed before."""
     fresh = True
-    for key in keys:
+    for key in sorted(keys):  # one order, so that two deliveries of one event do not deadlock
         fresh = await tx.insert_new(seen, key=key, created_at=now) and fresh
     return fresh
 

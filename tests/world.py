@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -82,6 +83,16 @@ class World:
     async def settle(self) -> None:
         """Everything that is due happens: chats run, cards are delivered."""
         await self.engine.settle(self.handlers)
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """The process runs beside the test, which ends every call it holds up."""
+        process = asyncio.create_task(self.engine.run(self.handlers))
+        try:
+            yield
+        finally:
+            process.cancel()
+            await asyncio.gather(process, return_exceptions=True)
 
     async def restart(
         self, *, tools: Sequence[Tool] | None = None, policies: Sequence[Policy] | None = None

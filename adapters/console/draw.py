@@ -50,7 +50,7 @@ def _settled(card: Card, number: int) -> RenderableType:
 
 def _panel(card: Card, number: int, thread: str) -> RenderableType:
     kind = "question" if card.choosing else card.kind.value
-    title = f" #{number} {kind} " + (f"in thread {safe(thread)} " if thread else "")
+    title = f"#{number} {kind}" + (f" in thread {safe(thread)}" if thread else "")
     body = [Text(safe(card.title), style="bold"), *_content(card), _deciders(card)]
     return Panel(
         Group(*_spaced(body), Text(), _hints(card, number)),
@@ -72,7 +72,8 @@ def _content(card: Card) -> Iterator[RenderableType]:
     if card.url:
         yield _page(card.url)
     for position, one in enumerate(card.fields, 1):
-        yield field(one, f"{position}. ", choosing=card.choosing)
+        mark = f"{position}. " if len(card.fields) > 1 else ""
+        yield field(one, mark, choosing=card.choosing)
     for notice in card.notices:
         yield Text(safe(notice), style="red")
 
@@ -120,7 +121,7 @@ def _hints(card: Card, number: int) -> RenderableType:
             assert_never(unreachable)
     hints[f"/decline {number} [note]"] = "say no"
     grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
     grid.add_column(overflow="fold")
     for line, meaning in hints.items():
         grid.add_row(Text(line, style="bold"), Text(safe(meaning), style="bright_black"))
@@ -146,18 +147,23 @@ def typed(card: Card, number: int) -> str:
 def field(field: Field, mark: str = "", *, choosing: bool = False) -> RenderableType:
     """One field: what it asks for, its rules and its choices. `mark` goes before its name."""
     if choosing:  # as the console's ask_user prompt
-        first, *rest = (Text(safe(line)) for line in render_lines(question(field)))
-        return _beside(Text(mark), Group(first, *rest))
+        asked, *offered, other = map(safe, render_lines(question(field)))
+        options = [_option(*line.split(" ", 1)) for line in offered]
+        return _beside(Text(mark), Group(Text(asked), *options, Text(other)))
     body: list[RenderableType] = [Text(safe(field.label), style="bold")]
     if field.description:
         body.append(Text(safe(field.description, lines=True)))
-    for number, (option, choice) in enumerate(
-        zip(question(field).options, field.choices, strict=True), 1
-    ):
-        said = f"{option.label}: {choice.description}" if choice.description else option.label
-        body.append(_beside(Text(f"{number}. "), Text(safe(said))))
+    labels = [option.label for option in question(field).options]
+    for number, (label, choice) in enumerate(zip(labels, field.choices, strict=True), 1):
+        said = f"{label}: {choice.description}" if choice.description else label
+        body.append(_option(f"{number}.", safe(said)))
     body.append(Text(safe(rules(field)), style="bright_black"))
     return _beside(Text(mark), Group(*body))
+
+
+def _option(number: str, said: str) -> RenderableType:
+    """Further in than any text around it, so that none can pass for an option."""
+    return _beside(Text(f"  {number} "), Text(said))
 
 
 def rules(field: Field) -> str:
@@ -223,12 +229,12 @@ def reply(text: str, thread: str = "") -> RenderableType:
     """What the agent says: its Markdown, styled where it is plain to see, behind a bar that no
     card has. `thread` is named when it is not the one that is shown."""
     named = [Text(f"in thread {safe(thread)}", style="bright_black")] if thread else []
-    return _Barred(Group(*named, *_markdown(text)))
+    return _Behind("▌ ", Group(*named, *_markdown(text)))
 
 
 def sentence(text: str) -> RenderableType:
     """Something of ours for the person, indented; it may quote what others wrote."""
-    return Padding(Group(*_markdown(text)), (0, 0, 0, 2))
+    return _Behind("  ", Group(*_markdown(text)))
 
 
 _FENCE: Final = re.compile(r"\s*(```|~~~)")
@@ -240,7 +246,7 @@ def _markdown(text: str) -> Iterator[Text]:
     """Line by line. Only `**` around words and the `#` of a heading go; the rest stays as it was
     written, so that nothing the agent said can get lost in a parser."""
     fenced = False
-    for line in safe(text, lines=True).split("\n"):
+    for line in safe(text.strip("\n"), lines=True).split("\n"):
         if _FENCE.match(line):
             fenced = not fenced
             yield Text(line, style="bright_black")
@@ -263,16 +269,17 @@ def _spans(line: str) -> Text:
     return drawn.append(line[at:])
 
 
-class _Barred:
-    """Puts a bar before every line."""
+class _Behind:
+    """Puts a mark before every line."""
 
-    def __init__(self, body: RenderableType) -> None:
+    def __init__(self, mark: str, body: RenderableType) -> None:
+        self.mark = mark
         self.body = body
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        narrower = options.update(width=max(2, options.max_width - 2))
+        narrower = options.update(width=max(2, options.max_width - len(self.mark)))
         for line in console.render_lines(self.body, narrower, pad=False):
-            yield Segment("▌ ", Style(color="blue"))
+            yield Segment(self.mark, Style(color="blue"))
             yield from line
             yield Segment.line()
 

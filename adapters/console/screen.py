@@ -57,7 +57,7 @@ class Screen:
         if len(self._replies) > _REPLIES_KEPT:
             del self._replies[next(iter(self._replies))]
         news = _news(before, text)
-        if text != before and news.strip():
+        if news.strip():
             self._print(draw.reply(news, self._elsewhere(place)))
 
     def say(self, text: str) -> None:
@@ -113,7 +113,8 @@ def _news(before: str, now: str) -> str:
     word that was cut; all of it when it was rewritten."""
     if not before or not now.startswith(before):
         return now
+    new = now[len(before) :]
     cut = max(before.rfind(" "), before.rfind("\n")) + 1
-    if now[len(before)].isspace() or cut == len(before):
-        return now[len(before) :].removeprefix(" ").strip("\n")
-    return f"…{now[cut:]}"
+    if cut == len(before) or not new:
+        return new
+    return new[1:] if new[0] in " \n" else f"…{now[cut:]}"

@@ -86,7 +86,7 @@ class Session:
         try:
             taken = await self._entry.message(event)
         except DatabaseUnavailable as error:
-            self._screen.say(f"{error} The message was not taken: send it again.")
+            self._screen.say(f"{error} The message was not taken.")
             return
         if not taken:
             self._screen.say("The agent does not take messages from you.")

@@ -50,7 +50,7 @@ def minimal(content: Content) -> dict[str, Any]:
     text shows every argument (no blind approval)."""
     if isinstance(content, Reply):
         return {"text": escape(shorten(content.text, limits.FALLBACK_TEXT // 5))} | {
-            "blocks": [_section(part) for part in chunks(content.text, limits.SECTION)[:3]]
+            "blocks": [_section(part) for part in chunks(content.text, limits.SECTION)]
         }
     whole = _in_words(content)
     fits = len(whole) <= limits.SECTION

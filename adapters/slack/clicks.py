@@ -23,6 +23,7 @@ from adapters.slack import blocks, limits, modals
 from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import Click, Submission
+from adapters.slack.log import quiet
 from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import code_of
 from adapters.slack.text import escape
@@ -276,7 +277,12 @@ class Clicks:
             log.warning("An ephemeral did not go out: %s", error)
         if not click.response_url:
             return
-        webhook = AsyncWebhookClient(click.response_url, session=self._client.session)
+        webhook = AsyncWebhookClient(
+            click.response_url,
+            session=self._client.session,
+            logger=quiet("slack_sdk"),
+            retry_handlers=[],
+        )
         try:
             answer = await webhook.send(
                 text=escape(sentence), response_type="ephemeral", replace_original=False

@@ -20,6 +20,9 @@ from adapters.slack import limits
 _FENCE: Final = "```"
 _APART: Final = "\u200b"  # keeps backticks of a text from becoming a fence
 _NESTING: Final = 40
+_MARKDOWN: Final = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING}).enable(
+    ["table", "strikethrough"]
+)
 _BARE: Final = re.compile(r"https?://[^\s<>\"'`|\\]+")
 _UNSAFE_IN_LINK: Final = re.compile(r"[\x00-\x20\x7f|<>\"`\\]")
 _ATOM: Final = re.compile(r"<[^<>\n]*>|&(?:amp|lt|gt);|.", re.DOTALL)
@@ -92,14 +95,9 @@ def split(markdown: str) -> list[str]:
     return parts or [markdown]
 
 
-def _parser() -> MarkdownIt:
-    options = {"html": False, "maxNesting": _NESTING}
-    return MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
-
-
 def _parse(markdown: str) -> list[Token] | None:
     """The tokens; None when the nesting is so deep that the parser would leave text out."""
-    tokens = _parser().parse(markdown)
+    tokens = _MARKDOWN.parse(markdown)
     deepest = max((token.level for token in _all(tokens)), default=0)
     return None if deepest >= _NESTING - 1 else tokens
 
@@ -286,6 +284,11 @@ def _line_pieces(line: str, size: int) -> list[str]:
     return pieces
 
 
+def _fits(markdown: str) -> bool:
+    """Whether it fits one message. What is long already is not drawn to find out: that is slow."""
+    return len(markdown) <= limits.MESSAGE_TEXT and _drawn_size(markdown) <= limits.MESSAGE_TEXT
+
+
 def _drawn_size(markdown: str) -> int:
     return sum(len(section) + 2 for section in sections(markdown))
 
@@ -293,7 +296,7 @@ def _drawn_size(markdown: str) -> int:
 def _chunks_of(markdown: str) -> Iterator[str]:
     """The source in order, cut between blocks and, where one does not fit, inside it."""
     source = re.sub("\r\n?", "\n", markdown)
-    if _drawn_size(source) <= limits.MESSAGE_TEXT:
+    if _fits(source):
         yield markdown
         return
     lines = re.findall(r"[^\n]*\n|[^\n]+", source)
@@ -306,7 +309,7 @@ def _chunks_of(markdown: str) -> Iterator[str]:
     for index, (start, end) in enumerate(pairwise(starts)):
         token = tops[index] if tops else None
         chunk = "".join(lines[start:end])
-        if token is not None and token.type == "fence" and _drawn_size(chunk) > limits.MESSAGE_TEXT:
+        if token is not None and token.type == "fence" and not _fits(chunk):
             for piece in _halves(token.content):
                 yield f"{token.markup}{token.info}\n{piece.rstrip(chr(10))}\n{token.markup}\n\n"
         else:
@@ -315,7 +318,7 @@ def _chunks_of(markdown: str) -> Iterator[str]:
 
 def _halves(text: str) -> list[str]:
     """The text cut in two until every piece fits; joined they are the text again."""
-    if len(text) < 2 or _drawn_size(text) <= limits.MESSAGE_TEXT:
+    if len(text) < 2 or _fits(text):
         return [text]
     middle = len(text) // 2
     cut = text.rfind("\n", 0, middle) + 1 or text.rfind(" ", middle // 2, middle) + 1 or middle

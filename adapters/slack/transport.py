@@ -33,6 +33,7 @@ from adapters.slack.background import Background
 from adapters.slack.clicks import Clicks
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import SURFACE, Identity, Malformed
+from adapters.slack.log import quiet
 from adapters.slack.people import People
 from adapters.slack.refusal import code_of
 from adapters.slack.settings import SlackSettings
@@ -82,7 +83,7 @@ class SlackSurface:
             token=settings.bot_token,
             base_url=settings.base_url,
             retry_handlers=[],
-            logger=_quiet("slack_sdk"),
+            logger=quiet("slack_sdk"),
         )
         self._delivery = Delivery(self._client)
         self._background = Background()
@@ -212,7 +213,7 @@ class SlackSurface:
         with _without_traps():
             app = AsyncApp(
                 name="interlock",
-                logger=_quiet("slack_bolt"),
+                logger=quiet("slack_bolt"),
                 client=AsyncWebClient(base_url=self._settings.base_url, retry_handlers=[]),
                 authorize=authorize,
                 signing_secret=self._settings.signing_secret,
@@ -280,26 +281,6 @@ class _Shaped(AsyncMiddleware):
             return await next()
         log.warning("A payload in a shape that Slack does not send was refused.")
         return BoltResponse(status=200, body="")
-
-
-class _Redacted(logging.Filter):
-    """Takes tokens and socket tickets out of what the SDKs log; tracebacks could hold them too."""
-
-    _SECRET = re.compile(r"\b(?:xox[a-z]|xapp|xoxe)[-.][\w.-]+|ticket=[^&'\"\s]+")
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg = self._SECRET.sub("(redacted)", record.getMessage())
-        record.args, record.exc_info, record.exc_text = (), None, None
-        return True
-
-
-def _quiet(sdk: str) -> logging.Logger:
-    """A logger for an SDK. Below WARNING, slack_bolt 1.30 logs whole bodies and signatures."""
-    logger = logging.getLogger(f"{__name__}.{sdk}")
-    logger.setLevel(logging.WARNING)
-    if not logger.filters:
-        logger.addFilter(_Redacted())
-    return logger
 
 
 @contextlib.contextmanager

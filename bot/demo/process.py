@@ -1,20 +1,17 @@
 """The bot of the story as a process of its own, so that it can be killed:
-`python -m bot.demo.process DIRECTORY`."""
+`python -m bot.demo DIRECTORY`."""
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from pathlib import Path
 
-from bot import log
 from bot.app import App, until_told
 from bot.approvers import Policies, Policy
 from bot.core import Agent
 from bot.demo.effects import Effects, tools
 from bot.scripted import Script, call
 
-BEN = "console:local/ben"
+APPROVERS = frozenset({"console:local/ana", "console:local/ben"})
 
 INCIDENT = Script(
     [
@@ -54,7 +51,8 @@ RELEASE = Script(
 
 
 def open_app(directory: Path) -> App:
-    """The product on the embedded default, with two scripted agents. Only ben approves."""
+    """The product on the embedded default, with two scripted agents. ana and ben approve, and
+    nobody approves what they asked for themselves."""
     toolbox = tools(Effects(directory))
     return App(
         database=f"sqlite:///{directory / 'interlock.db'}",
@@ -62,7 +60,7 @@ def open_app(directory: Path) -> App:
             "incident": Agent(name="incident", model=INCIDENT, tools=toolbox),
             "release": Agent(name="release", model=RELEASE, tools=toolbox),
         },
-        policies=Policies([Policy(name="on-call", approvers=frozenset({BEN}))]),
+        policies=Policies([Policy(name="on-call", approvers=APPROVERS)]),
         poll_seconds=0.05,  # the people of the story click in another process
     )
 
@@ -72,8 +70,3 @@ async def run(directory: Path) -> None:
     async with app.started():
         app.open_surface("console", {"agent": "incident"})
         await until_told(app.run)
-
-
-if __name__ == "__main__":
-    log.configure(level=50)
-    asyncio.run(run(Path(sys.argv[1])))

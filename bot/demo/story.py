@@ -42,7 +42,7 @@ class _Process:
         self._child = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "bot.demo.process",
+            "bot.demo",
             str(self._directory),
             stdin=asyncio.subprocess.DEVNULL,
         )

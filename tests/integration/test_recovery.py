@@ -13,14 +13,16 @@ import pytest
 from bot.chat import Chat
 from bot.field import Field
 from bot.loop import ATTEMPTS
+from bot.move import HOLD_SECONDS
 from bot.question import NotAllowed, Purpose, Question, WrongVerb
+from bot.surface import DeliveryError
 from bot.tool import Call, Tool, tool
 from storage import chats
 from storage.calls import CallState
 from storage.chats import ChatRow
 from storage.database import Database
 from storage.questions import QuestionState
-from tests.fakes.model import call, cut, hangs, rate_limited
+from tests.fakes.model import call, cut, fails, hangs, rate_limited
 from tests.world import (
     ANA,
     BEN,
@@ -242,9 +244,9 @@ async def test_an_idempotent_call_that_is_lost_every_time_is_asked_about_in_the_
     w = world(db, call("refund"), "Done.", tools=[slow.tool(idempotent=True)])
     chat = await w.chat()
     dead = []
-    for number in range(1, ATTEMPTS + 1):
+    for _ in range(ATTEMPTS):
         dead.append(asyncio.create_task(w.here(chat).complete()))
-        await until(lambda number=number: len(slow.effects) == number)
+        await until(lambda: len(slow.effects) == len(dead))
         w = await w.restart()
 
     await w.settle()
@@ -576,9 +578,7 @@ async def test_an_unknown_tool_is_told_to_the_model_with_the_names_it_may_call(
 
     await w.settle()
 
-    assert await returned(chat) == [
-        "There is no tool named erase. The tools are: refund, look."
-    ]
+    assert await returned(chat) == ["There is no tool named erase. The tools are: refund, look."]
     assert await chat.last_reply() == "I see."
 
 
@@ -618,7 +618,6 @@ async def test_completing_a_finished_chat_does_nothing(db: Database) -> None:
     assert (await chat_row(chat)).owner is None
 
 
-@pytest.mark.row("D1")
 async def test_bad_arguments_go_back_to_the_model_and_nobody_is_asked(db: Database) -> None:
     effects: list[str] = []
     w = world(db, call("refund", order=[1], extra=2), "I see.", tools=[effect(effects)])
@@ -678,8 +677,7 @@ async def test_a_turn_is_stopped_after_its_rounds_and_a_person_can_go_on(db: Dat
 async def test_a_model_that_wants_to_be_left_alone_is_asked_again_when_it_said(
     db: Database,
 ) -> None:
-    step: Any = fails_once(rate_limited(retry_after=300), "Now.")
-    w = world(db, step)
+    w = world(db, fails(rate_limited(retry_after=300), then="Now."))
     chat = await w.chat()
     await w.settle()
     row = await chat_row(chat)
@@ -693,13 +691,9 @@ async def test_a_model_that_wants_to_be_left_alone_is_asked_again_when_it_said(
     assert await chat.last_reply() == "Now."
 
 
-def fails_once(error: Exception, then: str) -> Any:
-    from tests.fakes.model import fails
-
-    return fails(error, then=then)
-
-
-async def test_an_error_of_the_loop_lets_the_chat_go(db: Database) -> None:
+async def test_an_error_of_the_loop_lets_the_chat_go(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     effects: list[str] = []
 
     async def broken(*_: Any) -> Any:
@@ -707,10 +701,10 @@ async def test_an_error_of_the_loop_lets_the_chat_go(db: Database) -> None:
 
     w = world(db, "Hello.", tools=[effect(effects)])
     chat = await w.chat()
-    healthy, w.model.turn = w.model.turn, broken  # type: ignore[method-assign]
-    with pytest.raises(ZeroDivisionError):
-        await chat.complete()
-    w.model.turn = healthy  # type: ignore[method-assign]
+    with monkeypatch.context() as patch:
+        patch.setattr(w.model, "turn", broken)
+        with pytest.raises(ZeroDivisionError):
+            await chat.complete()
 
     assert (await chat_row(chat)).owner is None
     await chat.complete()
@@ -719,29 +713,24 @@ async def test_an_error_of_the_loop_lets_the_chat_go(db: Database) -> None:
 
 async def test_a_held_call_starts_after_the_hold_also_while_another_runs(db: Database) -> None:
     """The redraw of its card fails; that may hold a call for a while, not as long as others run."""
-    from bot.move import HOLD_SECONDS
-    from bot.surface import DeliveryError
-
     slow = Slow()
     effects: list[str] = []
     tools = [slow.tool(), effect(effects, "cancel")]
     w = world(db, [call("refund"), call("cancel")], "Done.", tools=tools)
     chat = await w.chat()
-    running = asyncio.create_task(w.settle())
-    await until(lambda: bool(w.surface.cards()))
-    w.surface.failures.append(DeliveryError("busy", retry_after=1000))
-    await (await only_question(chat)).approve(by=BEN)
-    w.clock.advance(1)  # the runner hears of the decision; the redraw is put off
-    await until(lambda: not w.surface.failures or True)
-    await asyncio.sleep(0.1)
-    assert effects == []
+    async with w.serving():
+        await until(lambda: bool(w.surface.cards() and slow.effects))
+        w.surface.failures.append(DeliveryError("busy", retry_after=1000))
+        await (await only_question(chat)).approve(by=BEN)
+        await until(lambda: not w.surface.failures)  # the redraw is put off
+        w.clock.advance(2)  # the runner hears of the decision
+        await asyncio.sleep(0.1)
+        assert effects == []
 
-    w.clock.advance(HOLD_SECONDS)
-    await until(lambda: bool(effects))
-
-    slow.go.set()
-    await running
-    assert effects == ["cancel A1"]
+        w.clock.advance(HOLD_SECONDS)
+        await until(lambda: bool(effects))
+        assert slow.effects == ["refund A1"]  # which still runs
+        slow.go.set()
 
 
 async def test_a_process_that_is_told_to_go_does_not_wait_for_a_tool_for_ever(

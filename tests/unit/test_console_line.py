@@ -62,7 +62,24 @@ def test_a_line_is_one_action(typed: str, action: Action) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    [*"yes YES y ok OK approve Approve approved decline no 1 #1 done answer stop quit".split()],
+    [
+        "yes",
+        "YES",
+        "y",
+        "ok",
+        "OK",
+        "approve",
+        "Approve",
+        "approved",
+        "decline",
+        "no",
+        "1",
+        "#1",
+        "done",
+        "answer",
+        "stop",
+        "quit",
+    ],
 )
 def test_a_bare_word_is_a_message_and_never_a_decision(word: str) -> None:
     assert parse(word) == Say(word)
@@ -100,7 +117,18 @@ def test_only_a_slash_at_the_very_beginning_makes_a_command(text: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    "/approve /remember /decline /answer /done /dismiss /status /pending /stop /quit".split(),
+    [
+        "/approve",
+        "/remember",
+        "/decline",
+        "/answer",
+        "/done",
+        "/dismiss",
+        "/status",
+        "/pending",
+        "/stop",
+        "/quit",
+    ],
 )
 def test_the_help_names_every_command(command: str) -> None:
     assert command in HELP

@@ -10,7 +10,9 @@ from rich.text import Text
 
 from adapters.console.text import Exact, is_unseen, safe
 
-HOSTILE = "\x1b[2J\x1b]8;;http://evil\x07 \u202e\u200b\u2066\x9b31m\r\x08\u2028\ufe0e\u3164\ue000 ok"
+HOSTILE = (
+    "\x1b[2J\x1b]8;;http://evil\x07 \u202e\u200b\u2066\x9b31m\r\x08\u2028\ufe0e\u3164\ue000 ok"
+)
 
 
 def printed(renderable: object, width: int = 80) -> str:

@@ -1,0 +1,177 @@
+"""The world of the Slack scenarios: the fake, a stub of the product, the surface between them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Literal
+
+from aiohttp import web
+
+from adapters.slack import open_surface
+from adapters.slack.transport import SlackSurface
+from bot.card import Argument, Card, CardState, Kind
+from bot.field import AnswerError, Choice, Field, FieldType, coerce
+from bot.surface import (
+    Actor,
+    Command,
+    Decision,
+    Look,
+    Message,
+    Place,
+    Response,
+    Verb,
+)
+from storage.database import DatabaseUnavailable
+from tests.fakes.clock import FakeClock
+from tests.fakes.slack import (
+    APP_TOKEN,
+    BOT_TOKEN,
+    SIGNING_SECRET,
+    TEAM,
+    FakeSlack,
+    text_of,
+)
+
+SECRETS = {
+    "SLACK_BOT_TOKEN": BOT_TOKEN,
+    "SLACK_APP_TOKEN": APP_TOKEN,
+    "SLACK_SIGNING_SECRET": SIGNING_SECRET,
+}
+Mode = Literal["http", "socket"]
+COLOURS = (Choice("r", "Red", "Like a rose"), Choice("g", "Green", "Like grass"))
+
+
+def card(kind: Kind = Kind.APPROVAL, **given: Any) -> Card:
+    base: dict[str, Any] = {
+        "nonce": "n0nce",
+        "version": 1,
+        "state": CardState.OPEN,
+        "title": "ops wants to run refund",
+        "agent": "ops",
+        "tool": "refund",
+        "deciders": (f"slack:{TEAM}/U_ANA",),
+    }
+    return Card(kind=kind, **(base | given))
+
+
+APPROVAL = card(arguments=(Argument("order", "4711"),), remember="Approve and remember here")
+FORM = card(Kind.FORM, fields=(Field("amount", FieldType.INTEGER, maximum=100), Field("why")))
+ASK = card(Kind.FORM, choosing=True, fields=(Field("q1", choices=COLOURS, allow_other=True),))
+PAGE = card(Kind.PAGE, message="Log in first.", url="https://login.test/auth?x=1")
+
+
+class StubEntry:
+    """The product as the adapter sees it: takes everything, decides by the real coercion."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.decisions: list[Decision] = []
+        self.looks: list[tuple[str, Verb, Actor, Place | None]] = []
+        self.seen: set[str] = set()
+        self.card = APPROVAL
+        self.refusal = ""
+        self.failing = 0
+        self.pause: Callable[[], Awaitable[object]] | None = None
+        self.answer: Response | None = None
+
+    async def message(self, event: Message) -> bool:
+        await self._trouble()
+        new = not self.seen.intersection(event.keys)
+        self.seen.update(event.keys)
+        if new:
+            self.messages.append(event)
+        return new
+
+    async def decide(self, event: Decision) -> Response:
+        await self._trouble()
+        self.decisions.append(event)
+        if self.answer is not None:
+            return self.answer
+        if event.verb is Verb.ANSWER:
+            try:
+                coerce(self.card.fields, event.response, lenient=True)
+            except AnswerError as error:
+                return Response(done=False, errors=error.errors)
+        return Response(done=True)
+
+    async def look(
+        self, nonce: str, verb: Verb, actor: Actor, *, place: Place | None = None
+    ) -> Look:
+        await self._trouble()
+        self.looks.append((nonce, verb, actor, place))
+        return Look(card=None, refusal=self.refusal) if self.refusal else Look(card=self.card)
+
+    async def command(self, event: Command) -> str:
+        raise AssertionError("the manifest has no command")
+
+    async def _trouble(self) -> None:
+        if self.pause is not None:
+            await self.pause()
+        if self.failing:
+            self.failing -= 1
+            raise DatabaseUnavailable
+
+
+class World:
+    """The fake workspace, the surface running against it, and a thread of the bot."""
+
+    def __init__(self, slack: FakeSlack, entry: StubEntry, clock: FakeClock) -> None:
+        self.slack = slack
+        self.entry = entry
+        self.clock = clock
+        self.surface: SlackSurface
+
+    async def thread(self) -> Place:
+        """A place where a message of ana is the root."""
+        ts = await self.slack.mention("U_ANA", "C_OPS", "refund 4711")
+        self.entry.messages.clear()
+        return Place("slack", TEAM, "C_OPS", ts)
+
+    async def posted(self, drawn: Card) -> str:
+        """A card in a thread; its message id."""
+        self.entry.card = drawn
+        return await self.surface.post(await self.thread(), drawn, "post-1")
+
+    def told(self, user: str = "U_ANA") -> list[str]:
+        return [text_of(message) for message in self.slack.ephemerals(user)]
+
+
+@contextlib.asynccontextmanager
+async def running(slack: FakeSlack, entry: StubEntry, mode: Mode) -> AsyncIterator[SlackSurface]:
+    surface = open_surface({"mode": mode, "base_url": slack.base_url}, entry, slack.clock)
+    assert isinstance(surface, SlackSurface)
+    app = web.Application()
+    app.add_routes(surface.routes())
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    slack.events_url = f"http://{host}:{port}/slack/events" if mode == "http" else None
+    started = asyncio.Event()
+    task = asyncio.create_task(surface.run(started))
+    waiting = asyncio.create_task(started.wait())
+    try:
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED, timeout=5)
+        if task.done():
+            await task
+        assert started.is_set()
+        yield surface
+    finally:
+        waiting.cancel()
+        task.cancel()
+        await asyncio.gather(task, waiting, return_exceptions=True)
+        await runner.cleanup()
+
+
+async def living(mode: Mode) -> AsyncIterator[World]:
+    """A world in one of the two modes; the secrets are in the environment already."""
+    clock = FakeClock()
+    entry = StubEntry()
+    async with FakeSlack(clock=clock) as slack:
+        world = World(slack, entry, clock)
+        async with running(slack, entry, mode) as world.surface:
+            yield world
+        entry.pause = None

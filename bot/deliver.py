@@ -25,6 +25,7 @@ class Deliverer:
     def __init__(self, core: Core) -> None:
         self.core = core
         self._tokens: dict[str, tuple[float, float]] = {}  # channel: (posts in hand, as of)
+        self._quiet_until: dict[str, float] = {}  # channel: when the surface takes posts again
 
     async def deliver(self, channel: str) -> float | None:
         """Sends what is due in a channel; returns when to come back, None when nothing waits."""
@@ -36,8 +37,7 @@ class Deliverer:
                     tx, channel, now=now, until=now + LEASE_SECONDS, quiet=ready_at > now
                 )
                 if row is None:
-                    due = await outbox.next_due(tx, channel)
-                    return None if due is None else max(due, ready_at)
+                    return await outbox.next_due(tx, channel, posts_from=ready_at)
             await self._send(row)
 
     async def _send(self, row: OutboxRow) -> None:
@@ -113,6 +113,8 @@ class Deliverer:
     async def _failed(self, row: OutboxRow, error: DeliveryError) -> None:
         now = self.core.now()
         limited = error.retry_after is not None  # being told to wait is no failed attempt
+        if error.retry_after is not None and row.action == Action.POST:
+            self._quiet_until[row.place.channel_key] = now + error.retry_after
         async with self.core.db.transaction("record_failure") as tx:
             if error.permanent or (not limited and row.attempts + 1 >= ATTEMPTS):
                 log.error("delivery given up", subject=row.subject, error=str(error))
@@ -153,7 +155,8 @@ class Deliverer:
 
     def _may_post_at(self, channel: str) -> float:
         missing = 1.0 - self._in_hand(channel)
-        return self.core.now() + max(0.0, missing) * self._pace(channel)[0]
+        paced = self.core.now() + max(0.0, missing) * self._pace(channel)[0]
+        return max(paced, self._quiet_until.get(channel, 0.0))
 
     def _spend(self, channel: str) -> None:
         self._tokens[channel] = (self._in_hand(channel) - 1.0, self.core.now())

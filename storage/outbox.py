@@ -255,16 +255,15 @@ async def claim(
     return row
 
 
-async def next_due(tx: Tx, channel_key: str) -> float | None:
-    """When the channel has something to send again; none: nothing is waiting."""
+async def next_due(tx: Tx, channel_key: str, *, posts_from: float) -> float | None:
+    """When the channel has something to send again; none: nothing is waiting. New posts go out
+    from `posts_from` on: the pace."""
     surface, _, rest = channel_key.partition(":")
     organisation, _, channel = rest.partition("/")
+    at = sa.case((outbox.c.state == "waiting", outbox.c.due_at), else_=outbox.c.lease_until)
+    paced = sa.and_(outbox.c.action == Action.POST, at < posts_from)
     due: float | None = await tx.value(
-        sa.select(
-            sa.func.min(
-                sa.case((outbox.c.state == "waiting", outbox.c.due_at), else_=outbox.c.lease_until)
-            )
-        ).where(
+        sa.select(sa.func.min(sa.case((paced, posts_from), else_=at))).where(
             outbox.c.surface == surface,
             outbox.c.organisation == organisation,
             outbox.c.channel == channel,

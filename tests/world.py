@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -18,6 +18,7 @@ from bot.deliver import Deliverer
 from bot.jobs import EmbeddedEngine, Handler
 from bot.loop import Loop
 from bot.question import Question
+from bot.scripted import Step
 from bot.service import Service
 from bot.surface import Actor, Place
 from bot.tool import Approval, Tool, tool
@@ -27,7 +28,6 @@ from storage.audit import AuditRow
 from storage.database import Database
 from storage.outbox import PostingRow
 from tests.fakes.clock import FakeClock
-from bot.scripted import Step
 from tests.fakes.model import ScriptedModel, script
 from tests.fakes.surface import MemorySurface
 
@@ -194,8 +194,11 @@ async def copies(chat: Chat, question: Question) -> list[PostingRow]:
         return await outbox.postings_of(tx, outbox.question_subject(question.id))
 
 
-async def until(check: Callable[[], bool]) -> None:
+async def until(check: Callable[[], bool | Awaitable[bool]]) -> None:
     """Waits for what other tasks do meanwhile."""
-    async with asyncio.timeout(5):
-        while not check():
+    async with asyncio.timeout(10):
+        while True:
+            found = check()
+            if found if isinstance(found, bool) else await found:
+                return
             await asyncio.sleep(0.005)

@@ -120,6 +120,8 @@ def _hints(card: Card, number: int) -> RenderableType:
         case unreachable:
             assert_never(unreachable)
     hints[f"/decline {number} [note]"] = "say no"
+    if card.kind is not Kind.APPROVAL:
+        hints[f"/dismiss {number}"] = "close it without an answer"
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(overflow="fold")
     grid.add_column(overflow="fold")

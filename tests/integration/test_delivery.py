@@ -1,4 +1,4 @@
-"""The outbox: everything is posted once, in order, at the pace the surface takes, or visibly not."""
+"""The outbox: everything is posted once, in order, at the surface's pace, or visibly not."""
 
 from __future__ import annotations
 
@@ -224,9 +224,15 @@ async def test_a_failed_post_is_repeated_with_growing_waits(db: Database) -> Non
 async def test_a_post_that_never_gets_through_is_given_up_and_that_is_on_record(
     db: Database,
 ) -> None:
-    effects: list[str] = []
-    w = world(db, ["Let me.", call("refund")], tools=[effect(effects)])
-    w.surface.failures += [DeliveryError("busy") for _ in range(ATTEMPTS)]
+    @dataclass
+    class NoReplies(MemorySurface):
+        async def post(self, place: Place, content: Content, nonce: str) -> str:
+            if isinstance(content, Reply):
+                raise DeliveryError("busy")
+            return await super().post(place, content, nonce)
+
+    model = world(db, ["Let me.", call("refund")]).model
+    w = World(db, [effect([])], model, surface=NoReplies())
     chat = await w.chat()
 
     for _ in range(ATTEMPTS + 1):

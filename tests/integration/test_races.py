@@ -92,9 +92,7 @@ async def test_of_an_approval_and_a_decline_at_once_exactly_one_counts_everywher
 ) -> None:
     for yes_first in (True, False):
         effects: list[str] = []
-        w = world(
-            db, call("refund"), "Done.", tools=[effect(effects)], policies=[TWO_APPROVERS]
-        )
+        w = world(db, call("refund"), "Done.", tools=[effect(effects)], policies=[TWO_APPROVERS])
         v = other_process(w, other_db)
         chat = await w.chat()
         await w.settle()
@@ -156,8 +154,11 @@ async def test_one_event_delivered_to_two_processes_at_once_is_taken_in_once(
     w = world(db, "Hello.")
     v = other_process(w, other_db)
     event = Message(
-        keys=("event:1", "post:1"), place=Place("slack", "T1", "C1", "b20"), actor=ANA,
-        text="hello", starts=True,
+        keys=("event:1", "post:1"),
+        place=Place("slack", "T1", "C1", "b20"),
+        actor=ANA,
+        text="hello",
+        starts=True,
     )
     swapped = Message(
         keys=("post:1", "event:1"), place=event.place, actor=ANA, text="hello", starts=True
@@ -184,7 +185,7 @@ async def test_two_messages_that_begin_one_thread_at_once_are_in_one_chat(
         for text in ("first", "second")
     )
 
-    assert await asyncio.gather(w.service.message(one), v.service.message(two)) == [True, True]
+    assert all(await asyncio.gather(w.service.message(one), v.service.message(two)))
 
     async with db.read() as tx:
         row = await chats.at_place(tx, place)
@@ -194,9 +195,7 @@ async def test_two_messages_that_begin_one_thread_at_once_are_in_one_chat(
     assert len(await said(chat)) == 2
 
 
-async def test_two_runners_of_one_chat_run_its_call_once(
-    db: Database, other_db: Database
-) -> None:
+async def test_two_runners_of_one_chat_run_its_call_once(db: Database, other_db: Database) -> None:
     effects: list[str] = []
     w = world(db, call("refund"), "Done.", tools=[effect(effects, approval="never")])
     v = other_process(w, other_db)
@@ -215,8 +214,7 @@ async def test_two_processes_with_many_chats_run_every_call_once(
 ) -> None:
     effects: list[str] = []
     refund = effect(effects)
-    steps = [call("refund"), "Done."]
-    w = world(db, *steps, tools=[refund])
+    w = world(db, call("refund"), "Done.", tools=[refund])
     v = other_process(w, other_db)
     started = [await w.chat() for _ in range(6)]
     await asyncio.gather(w.settle(), v.settle())

@@ -226,7 +226,7 @@ async def test_a_lost_idempotent_call_is_repeated_without_asking(db: Database) -
     slow = Slow()
     w = world(db, call("refund"), "Done.", tools=[slow.tool(idempotent=True)])
     chat = await w.chat()
-    _dead = asyncio.create_task(chat.complete())
+    dead = asyncio.create_task(chat.complete())
     await until(lambda: bool(slow.effects))
 
     w = await w.restart()
@@ -235,6 +235,7 @@ async def test_a_lost_idempotent_call_is_repeated_without_asking(db: Database) -
     assert slow.effects == ["refund A1"] * 2
     assert await returned(chat) == ["refund A1 done in run 2"]
     assert w.surface.cards() == []
+    assert not dead.done()
 
 
 async def test_an_idempotent_call_that_is_lost_every_time_is_asked_about_in_the_end(
@@ -263,7 +264,7 @@ async def test_an_approved_call_that_is_run_again_needs_no_second_approval(db: D
     chat = await w.chat()
     await w.settle()
     await (await only_question(chat)).approve(by=BEN)
-    _dead = asyncio.create_task(w.settle())
+    dead = asyncio.create_task(w.settle())
     await until(lambda: bool(slow.effects))
     w = await w.restart()
     await w.settle()
@@ -273,6 +274,7 @@ async def test_an_approved_call_that_is_run_again_needs_no_second_approval(db: D
 
     assert slow.effects == ["refund A1"] * 2
     assert await w.here(chat).last_reply() == "Done."
+    assert not dead.done()
 
 
 def _asking(one: Tool) -> Tool:
@@ -322,7 +324,7 @@ async def test_a_step_that_was_journaled_is_kept_when_a_lost_call_is_run_again(
 
     w = world(db, call("book"), "Done.", tools=[book])
     chat = await w.chat()
-    _dead = asyncio.create_task(chat.complete())
+    dead = asyncio.create_task(chat.complete())
     await until(lambda: bool(sent))
     w = await w.restart()
     await w.settle()
@@ -331,6 +333,7 @@ async def test_a_step_that_was_journaled_is_kept_when_a_lost_call_is_run_again(
 
     assert charged == ["charged"]
     assert await returned(chat) == ["booked"]
+    assert not dead.done()
 
 
 async def test_a_step_whose_lease_is_lost_leaves_the_call_unknown(db: Database) -> None:
@@ -395,8 +398,17 @@ async def next_db(sqlite_db: Database) -> AsyncIterator[Database]:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
     "point",
-    ["lease_chat", "claim_call", "record_result", "send_results", "record_turn", "release_chat"]
-    + ["claim_delivery", "record_delivery", "finish_work"],
+    [
+        "lease_chat",
+        "claim_call",
+        "record_result",
+        "send_results",
+        "record_turn",
+        "release_chat",
+        "claim_delivery",
+        "record_delivery",
+        "finish_work",
+    ],
 )
 async def test_a_kill_at_any_commit_leaves_at_most_one_effect_and_a_chat_that_goes_on(
     sqlite_db: Database, next_db: Database, when: str, point: str
@@ -535,7 +547,7 @@ async def test_stopping_lets_a_call_that_runs_finish_and_keeps_its_result(db: Da
 
     await chat.cancel(by=ANA)
     w.clock.advance(1)
-    await until_state(chat, CallState.FAILED)
+    await until(lambda: has_call(chat, CallState.FAILED))
     slow.go.set()
     await running
 
@@ -548,10 +560,8 @@ async def test_stopping_lets_a_call_that_runs_finish_and_keeps_its_result(db: Da
     assert (await chat_row(chat)).owner is None
 
 
-async def until_state(chat: Chat, state: CallState) -> None:
-    async with asyncio.timeout(5):
-        while state not in [row.state for row in await chat.calls()]:
-            await asyncio.sleep(0.01)
+async def has_call(chat: Chat, state: CallState) -> bool:
+    return state in [row.state for row in await chat.calls()]
 
 
 async def test_stopping_an_idle_chat_says_nothing_and_the_next_message_is_answered(
@@ -756,7 +766,7 @@ async def test_a_process_that_is_told_to_go_does_not_wait_for_a_tool_for_ever(
 async def test_what_people_said_before_a_crash_is_answered_after_it(db: Database) -> None:
     w = world(db, hangs("Half", then="Hello."))
     chat = await w.chat("good morning")
-    _dead = asyncio.create_task(chat.complete())
+    dead = asyncio.create_task(chat.complete())
     await until(lambda: bool(w.model.requests))
 
     w = await w.restart()
@@ -764,3 +774,4 @@ async def test_what_people_said_before_a_crash_is_answered_after_it(db: Database
 
     assert await w.here(chat).last_reply() == "Hello."
     assert len(await said(chat)) == 1
+    assert not dead.done()

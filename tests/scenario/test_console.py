@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -14,8 +15,9 @@ from adapters.console.surface import ConsoleSurface
 from bot.approvers import Policy
 from bot.ask_user_tool import ask_user_tool, in_thread
 from bot.field import Choice, Field, FieldType
+from bot.question import Verb
 from bot.scripted import Step, call
-from bot.surface import Actor, Entry
+from bot.surface import Actor, Decision, Entry, Response
 from bot.tool import Call, Tool, tool
 from storage.database import Database, DatabaseUnavailable
 from tests.world import World, world
@@ -148,16 +150,45 @@ async def test_of_several_cards_one_must_be_named(sqlite_db: Database) -> None:
     assert len(shop.refunds) == 2
 
 
-async def test_a_late_decision_is_told_who_was_first(sqlite_db: Database) -> None:
+async def test_a_settled_card_says_who_decided_it(sqlite_db: Database) -> None:
     shop = Shop()
     terminal = Terminal(sqlite_db, REFUND, "Done.", tools=[shop.tool])
     await terminal.types("refund A1")
-    (card,) = [terminal.surface.screen.pick(1).card]
     await terminal.types("/approve 1", who=BEN)
-    shown = await terminal.types("/approve 1", who=BEN)
+    shown = await terminal.types("/decline 1", who=BEN)
     assert "#1 was settled before: Approved by ben" in shown
     assert shop.refunds == [("A1", 5)]
-    assert card.open
+
+
+async def test_a_decision_that_comes_late_shows_the_first_one(sqlite_db: Database) -> None:
+    shop = Shop()
+    terminal = Terminal(sqlite_db, REFUND, "Left.", tools=[shop.tool])
+    service = terminal.world.service
+
+    class Raced:
+        """Somebody else declines at the moment that somebody approves here."""
+
+        async def decide(self, event: Decision) -> Response:
+            await service.decide(replace(event, verb=Verb.DECLINE, response="first"))
+            return await service.decide(event)
+
+    await terminal.types("refund A1")
+    terminal.entry = cast(Entry, Raced())
+    shown = await terminal.types("/approve 1", who=BEN)
+    assert shown.count("✗ #1 agent wants to run refund Declined by ben") == 1
+    assert "This was settled before. Declined by ben" in shown
+    assert shop.refunds == []
+
+
+async def test_what_is_not_shown_in_full_cannot_be_approved(sqlite_db: Database) -> None:
+    shop = Shop()
+    long = call("refund", order="x" * 9_000, amount=5)
+    terminal = Terminal(sqlite_db, long, "Done.", tools=[shop.tool])
+    card = await terminal.types("refund it")
+    assert "/approve" not in card
+    shown = await terminal.types("/approve 1", "/remember 1", who=BEN)
+    assert shown.count("#1 cannot be approved here: not all of it could be shown.") == 2
+    assert shop.refunds == []
 
 
 FIELDS = (

@@ -7,12 +7,15 @@ import sys
 from typing import cast
 
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from adapters.console import open_surface
 from adapters.console.surface import ConsoleSurface
 from bot.secrets import ConfigError
-from bot.surface import Adapter, Entry, Reply
+from bot.surface import Adapter, Entry, Message, Reply
 from tests.fakes.clock import FakeClock
 
 NOBODY = cast(Entry, None)  # what these tests never get to
@@ -103,3 +106,34 @@ async def test_without_a_terminal_it_prints_until_it_is_stopped(
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+class Listening:
+    """An entry that notes what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[Message] = []
+
+    async def message(self, event: Message) -> bool:
+        self.said.append(event)
+        return True
+
+
+class Tty(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+async def test_on_a_terminal_lines_are_read_until_ctrl_d(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Tty())
+    out, entry = io.StringIO(), Listening()
+    console = Console(file=out, width=80, no_color=True)
+    surface = ConsoleSurface(cast(Entry, entry), user="ana", thread="main", console=console)
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        keys.send_text("hello\rhello\r\x03\x04")
+        await asyncio.wait_for(surface.run(asyncio.Event()), 10)
+    assert [one.text for one in entry.said] == ["hello", "hello"]
+    assert len({one.keys for one in entry.said}) == 2
+    assert {one.place for one in entry.said} == {surface.place}
+    assert all(one.starts and one.actor == surface.actor for one in entry.said)
+    assert "Ctrl-D or `/quit` leaves." in out.getvalue()

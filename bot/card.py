@@ -79,11 +79,16 @@ class Card:
         return only if only.type == "choice" and 1 <= len(only.choices) <= 4 else None
 
 
+def fits(args: Mapping[str, Any]) -> bool:
+    """Whether every byte of the arguments can be shown on a card: no blind approval."""
+    return sum(len(name) + len(_shown(value)) for name, value in args.items()) <= ARGUMENTS_BUDGET
+
+
 def draw(question: QuestionRow, call: CallRow, agent: str) -> Card:
     """The card of a question as its rows stand now."""
     state = _state(QuestionState(question.state))
     arguments = tuple(Argument(name, _shown(value)) for name, value in call.args.items())
-    complete = sum(len(one.name) + len(one.value) for one in arguments) <= ARGUMENTS_BUDGET
+    complete = fits(call.args)
     notices = []
     if not complete:
         arguments = ()

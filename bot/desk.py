@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from bot.approvers import refusal
-from bot.card import outcome_sentence
+from bot.card import fits, outcome_sentence
 from bot.core import Core, Job, new_id
 from bot.field import AnswerError, coerce
 from bot.gate import Deny, digest, gate
@@ -36,6 +36,8 @@ from storage.outbox import Priority
 from storage.questions import DecisionRow, QuestionRow, QuestionState
 from storage.rules import RuleRow
 
+API = "api"  # a program, which has the arguments whole; surfaces name themselves
+
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
@@ -58,6 +60,7 @@ class _Case:
     question: QuestionRow
     verb: Verb
     by: Actor
+    via: str
     response: Any
     lenient: bool
     remember: str | None
@@ -99,7 +102,7 @@ class Desk:
         verb: Verb,
         *,
         by: Actor,
-        via: str = "api",
+        via: str = API,
         response: Any = None,
         lenient: bool = False,
         remember: str | None = None,
@@ -175,6 +178,7 @@ class Desk:
             question=question,
             verb=verb,
             by=by,
+            via=via,
             response=response,
             lenient=lenient,
             remember=remember,
@@ -248,6 +252,11 @@ class Desk:
             case Verb.ANSWER if case.response not in (None, {}):
                 raise WrongVerb("This asks for an approval: approve or decline it.")
             case Verb.APPROVE | Verb.ANSWER:
+                if case.via != API and not fits(case.call.args):
+                    raise NotAllowed(
+                        f"The arguments of {case.call.name} are too long to be shown here in full, "
+                        "so it cannot be approved here; decline it."
+                    )
                 values: dict[str, Any] = {"allowed_by": case.by.key}
                 if case.arguments is not None:
                     values |= self._edited(case)

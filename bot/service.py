@@ -105,6 +105,14 @@ class Service:
             card = await self._card(event.nonce)
         return Response(done=ruling.first, sentence=_told(ruling, card), settled=card)
 
+    async def open_cards(self, place: Place) -> list[Card]:
+        """The cards that wait in a thread, oldest first."""
+        async with self.core.db.read() as tx:
+            chat = await chats.at_place(tx, place)
+            waiting = [] if chat is None else await questions.open_in_chat(tx, chat.id)
+        cards = [await self._card(one.nonce) for one in waiting]
+        return [card for card in cards if card is not None]
+
     async def command(self, event: Command) -> str:
         try:
             return await commands.run(self.core, event)

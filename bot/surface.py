@@ -191,6 +191,9 @@ class Entry(Protocol):
     async def decide(self, event: Decision) -> Response:
         """Decides a question; durable when it returns. Never raises for what a person did."""
 
+    async def open_cards(self, place: Place) -> list[Card]:
+        """The cards that wait in a thread, oldest first: for a surface that keeps none."""
+
     async def command(self, event: Command) -> str:
         """Answers a command, in Markdown, for the person alone. Never raises for what they did."""
 

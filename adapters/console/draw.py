@@ -17,9 +17,9 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from adapters.console import address
 from adapters.console.answer import question
 from adapters.console.text import Exact, safe
+from bot import address
 from bot.ask_user import render_lines
 from bot.card import Card, CardState
 from bot.field import Choice, Field, FieldType, Value

@@ -64,6 +64,8 @@ class ConsoleSurface:
 
         # raw: the colours are ours; whatever others wrote has gone through `safe`.
         with patch_stdout(raw=True):
+            for card in await self._entry.open_cards(self.place):  # asked before this start
+                self.screen.card(self.place, card)
             await Session(self.screen, self._entry, read, actor=self.actor, place=self.place).run()
 
     def _show(self, place: Place, message_id: str, content: Content) -> None:

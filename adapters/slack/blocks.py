@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, assert_never
 
-from adapters.slack import address, limits
+from adapters.slack import limits
 from adapters.slack.text import chunks, escape, mrkdwn, plain, sections, shorten
+from bot import address
 from bot.card import Card, CardState, Kind
 from bot.field import Field
 from bot.surface import Content, Reply

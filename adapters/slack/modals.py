@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, assert_never
 
-from adapters.slack import address, limits
+from adapters.slack import limits
 from adapters.slack.blocks import ACTION, VISIT, rich, shown_address, words
 from adapters.slack.text import chunks, plain, shorten
+from bot import address
 from bot.card import Card
 from bot.field import Field, FieldType, Format, Value, written
 
@@ -68,7 +69,9 @@ def link(card: Card) -> View:
         blocks += [_section(part) for part in chunks(card.url, limits.SECTION)[:80]]
     else:
         blocks += shown_address(card.url)
-    if address.read(card.url).opens:
+    if len(card.url) > limits.BUTTON_URL:
+        blocks.append(_section("The address is too long for a button: copy it."))
+    elif address.read(card.url).host:
         button = {"type": "button", "action_id": ACTION + VISIT, "url": card.url}
         blocks.append({"type": "actions", "elements": [button | {"text": plain("Open the page")}]})
     told = "Opening the page decides nothing. When you are done there, press “I have finished”."

@@ -8,7 +8,6 @@ from itertools import count
 from bot.card import Card
 from bot.surface import Content, DeliveryError, Pace, Place, Reply
 
-
 _ids = count(1)
 
 

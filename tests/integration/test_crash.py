@@ -171,10 +171,10 @@ async def queued(world: World, chat_id: str) -> bool:
 
 
 async def _bury(world: World) -> None:
-    for task in asyncio.all_tasks() - {asyncio.current_task()}:  # type: ignore[arg-type]
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
     await asyncio.gather(
-        *(asyncio.all_tasks() - {asyncio.current_task()}),  # type: ignore[arg-type]
+        *(asyncio.all_tasks() - {asyncio.current_task()}),
         return_exceptions=True,
     )
 

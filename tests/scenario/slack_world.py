@@ -103,6 +103,9 @@ class StubEntry:
         self.looks.append((nonce, verb, actor, place))
         return Look(card=None, refusal=self.refusal) if self.refusal else Look(card=self.card)
 
+    async def open_cards(self, place: Place) -> list[Card]:
+        return []
+
     async def command(self, event: Command) -> str:
         raise AssertionError("the manifest has no command")
 

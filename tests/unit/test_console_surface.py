@@ -15,7 +15,8 @@ from rich.console import Console
 from adapters.console import open_surface
 from adapters.console.surface import ConsoleSurface
 from bot.secrets import ConfigError
-from bot.surface import Adapter, Entry, Message, Reply
+from bot.card import Card, CardState, Kind
+from bot.surface import Adapter, Entry, Message, Place, Reply
 from tests.fakes.clock import FakeClock
 
 NOBODY = cast(Entry, None)  # what these tests never get to
@@ -118,6 +119,12 @@ class Listening:
         self.said.append(event)
         return True
 
+    async def open_cards(self, place: Place) -> list[Card]:
+        approval = Kind.APPROVAL
+        state = CardState.OPEN
+        title = "asked before the restart"
+        return [Card(nonce="n", version=1, kind=approval, state=state, title=title, agent="ops")]
+
 
 class Tty(io.StringIO):
     def isatty(self) -> bool:
@@ -136,4 +143,5 @@ async def test_on_a_terminal_lines_are_read_until_ctrl_d(monkeypatch: pytest.Mon
     assert len({one.keys for one in entry.said}) == 2
     assert {one.place for one in entry.said} == {surface.place}
     assert all(one.starts and one.actor == surface.actor for one in entry.said)
+    assert "asked before the restart" in out.getvalue()
     assert "Ctrl-D or `/quit` leaves." in out.getvalue()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.slack import address, limits
+from adapters.slack import limits
 from adapters.slack.blocks import message, minimal
 from bot.card import Argument, Card, CardState, Kind
 from bot.field import Choice, Field
@@ -199,31 +199,6 @@ def test_a_page_shows_its_whole_address_as_text_with_the_host_marked() -> None:
     assert "It leads to login.example.test:8443." in text_of(shown)
     assert buttons_of(shown) == ["Show the link", "I have finished", "Decline"]
     assert all("url" not in element for b in shown["blocks"] for element in b.get("elements", ()))
-
-
-@pytest.mark.parametrize(
-    ("url", "host", "warned", "opens"),
-    [
-        ("https://a.test/x", "a.test", "", True),
-        ("http://a.test/x", "a.test", "not encrypted", True),
-        ("https://good.test@evil.test/x", "evil.test", "before the @", True),
-        ("https://xn--80ak6aa92e.com/", "xn--80ak6aa92e.com", "Punycode", True),
-        ("https://аpple.test/", "аpple.test", "imitate another name", True),
-        ("https://evil.test\\@good.test/", "", "cannot be opened", False),
-        ("https://a.test/a b", "", "cannot be opened", False),
-        ("https://[", "", "cannot be opened", False),
-        ("ftp://a.test/", "", "cannot be opened", False),
-        ("https://a.test/" + "a" * 3_000, "a.test", "too long", False),
-    ],
-)
-def test_what_is_odd_about_an_address_is_said(
-    url: str, host: str, warned: str, opens: bool
-) -> None:
-    read = address.read(url)
-    assert read.before + read.host + read.after == url
-    assert (read.host, read.opens) == (host, opens)
-    assert warned in " ".join(read.warnings)
-    assert bool(warned) == bool(read.warnings)
 
 
 def test_a_reply_is_drawn_whole_within_the_limits() -> None:

@@ -1,10 +1,12 @@
-from bot.tool import Call, tool
+import pytest
+
 from bot.field import Field
+from bot.question import NotAllowed
+from bot.tool import Call, tool
 from storage.database import Database
 from tests.fakes.model import call
 from tests.world import BEN, CYN, only_question, world
-from bot.question import NotAllowed
-import pytest
+
 
 async def test_smoke(db: Database) -> None:
     effects: list[str] = []
@@ -21,7 +23,9 @@ async def test_smoke(db: Database) -> None:
         where = await c.ask("Where?", Field("seat", choices=["window", "aisle"]))
         return f"sits {where}"
 
-    w = world(db, ["Let me.", call("refund", order="A1")], call("seat"), "All done", tools=[refund, seat])
+    w = world(
+        db, ["Let me.", call("refund", order="A1")], call("seat"), "All done", tools=[refund, seat]
+    )
     chat = await w.chat()
     await w.settle()
     q = await only_question(chat)

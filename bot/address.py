@@ -7,25 +7,22 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from adapters.slack import limits
-
 # Browsers and Python read anything else (a backslash, a space, a control) in different ways.
 _READ_ALIKE: Final = re.compile(r"https?://[^\s\\\x00-\x20\x7f<>\"^`{|}]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`before + host + after` is the whole address; `opens` says that a button may lead there."""
+    """`before + host + after` is the whole address. Without a host it must not be opened."""
 
     before: str
     host: str
     after: str
     warnings: tuple[str, ...]
-    opens: bool
 
 
 def read(address: str) -> Address:
-    """What a person must see of an address before going there. Never raises."""
+    """What a person must see of an address before going there (spec: MCP). Never raises."""
     try:
         parts = urlsplit(address)
         host = parts.hostname or ""
@@ -33,8 +30,8 @@ def read(address: str) -> Address:
     except ValueError:
         host = ""
     if not host or not _READ_ALIKE.fullmatch(address):
-        odd = "This is not an address that every program reads alike: it cannot be opened here."
-        return Address(address, "", "", (odd,), False)
+        odd = "This is not an address that every program reads alike: do not open it."
+        return Address(address, "", "", (odd,))
     warnings = []
     start = address.index("//") + 2
     userinfo, _, rest = parts.netloc.rpartition("@")
@@ -53,10 +50,7 @@ def read(address: str) -> Address:
         )
     if parts.scheme == "http":
         warnings.append("The connection is not encrypted (http).")
-    opens = len(address) <= limits.BUTTON_URL
-    if not opens:
-        warnings.append("The address is too long for a button: copy it.")
-    return Address(address[:start], marked, address[start + len(rest) :], tuple(warnings), opens)
+    return Address(address[:start], marked, address[start + len(rest) :], tuple(warnings))
 
 
 def _in_ascii(host: str) -> str:

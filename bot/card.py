@@ -188,6 +188,8 @@ def _details(question: QuestionRow) -> str:
             for one in fields_of(question)
             if one.name in answer
         )
+    if response.get("remember"):
+        return "later calls to it in this thread run without asking"
     return "" if note is None else _shown(note)
 
 

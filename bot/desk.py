@@ -31,7 +31,7 @@ from bot.tool import BadArguments
 from storage import audit, calls, chats, outbox, questions, rules
 from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
-from storage.database import Tx
+from storage.database import Tx, canonical
 from storage.outbox import Priority
 from storage.questions import DecisionRow, QuestionRow, QuestionState
 from storage.rules import RuleRow
@@ -260,7 +260,8 @@ class Desk:
                 values: dict[str, Any] = {"allowed_by": case.by.key}
                 if case.arguments is not None:
                     values |= self._edited(case)
-                return _Effect(QuestionState.APPROVED, None, CallState.READY, values)
+                response = None if case.remember is None else {"remember": case.remember}
+                return _Effect(QuestionState.APPROVED, response, CallState.READY, values)
             case Verb.DECLINE | Verb.DISMISS:
                 note = _note(case.response) if case.verb is Verb.DECLINE else None
                 result = f"The user denied the call to {case.call.name}." if note is None else note
@@ -454,6 +455,13 @@ def _note(response: Any) -> str | Mapping[str, Any] | None:
     raise QuestionError("A note is a text or a mapping.")
 
 
+def _joined(earlier: Any, note: str | Mapping[str, Any]) -> Any:
+    """The notes of all declined asks of a call: the model reads every one."""
+    if earlier is None:
+        return note
+    return "\n".join(one if isinstance(one, str) else canonical(one) for one in (earlier, note))
+
+
 def _settled(outcome: str, result: Any) -> dict[str, Any]:
     return {"outcome": outcome, "result": result}
 
@@ -477,7 +485,7 @@ def _ask(case: _Case) -> _Effect:
                 QuestionState.DECLINED,
                 {"note": note},
                 CallState.READY,
-                {} if note is None else {"note": note},
+                {} if note is None else {"note": _joined(case.call.note, note)},
             )
         case Verb.DISMISS:
             return _Effect(QuestionState.DISMISSED, {"note": None}, CallState.READY, {})

@@ -16,7 +16,7 @@ from bot.opening import open_approval, open_ask
 from bot.question import Purpose
 from bot.reply import say
 from bot.surface import Actor
-from bot.tool import Ask, Call, Detached, Done, NobodyToAsk, Outcome, Recorded, Tool
+from bot.tool import Ask, Call, Detached, Done, InputRequired, NobodyToAsk, Outcome, Recorded, Tool
 from storage import audit, calls, chats, outbox, questions, rules
 from storage.calls import CallRow, CallState
 from storage.database import DatabaseUnavailable, Tx
@@ -62,6 +62,8 @@ class CallRunner:
         except NobodyToAsk as error:
             await self._record(claimed.row, Done(str(error), failed=True))
             raise
+        except InputRequired as error:  # the tool called another tool by itself, which asked
+            outcome = Done(f"{claimed.row.name} failed: {error}", failed=True)
         await self._record(claimed.row, outcome)
 
     # Claiming: everything that could have changed since it was allowed is looked at again.

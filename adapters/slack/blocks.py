@@ -218,7 +218,8 @@ def _field(field: Field, full: bool) -> list[dict[str, Any]]:
     needed = field.required and field.default is None
     optional = "" if needed else " (optional)"
     told = f" — {field.description}" if field.description else ""
-    lines = [words((field.label, True), (optional + told, False))]
+    # Slack runs two sections of one block together: the line must end by itself.
+    lines = [words((field.label, True), (f"{optional}{told}\n", False))]
     return lines + option_lines(field) if full else lines
 
 

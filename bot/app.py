@@ -87,23 +87,24 @@ class App:
                 yield
         except SecondProcess as error:
             raise ConfigError(str(error)) from error
+        except DatabaseUnavailable as error:
+            if self._ready:
+                raise
+            where = self.db.url.render_as_string(hide_password=True)
+            raise ConfigError(
+                f"The database {where} cannot be opened ({_cause(error)}): check `database`."
+            ) from error
         finally:
             self._ready = False
             await self.db.close()
 
     async def _prepare(self) -> None:
-        try:
-            if self.db.sqlite:
-                await upgrade(self.db)
-            elif not await is_current(self.db):
-                raise ConfigError(
-                    "The database has not the tables of this version: run `interlock db upgrade`."
-                )
-        except DatabaseUnavailable as error:
-            where = self.db.url.render_as_string(hide_password=True)
+        if self.db.sqlite:
+            await upgrade(self.db)
+        elif not await is_current(self.db):
             raise ConfigError(
-                f"The database {where} cannot be opened ({_cause(error)}): check `database`."
-            ) from error
+                "The database has not the tables of this version: run `interlock db upgrade`."
+            )
 
     async def run(self) -> None:
         """Runs the engine and every surface until cancelled, or until a surface ends."""
@@ -134,7 +135,7 @@ class App:
         await runner.setup()
         try:
             await web.TCPSite(runner, host, port).start()
-            log.info("serving", address=str(runner.addresses))
+            log.info("serving", addresses=[list(one) for one in runner.addresses])
             await self.run()
         finally:
             await runner.cleanup()

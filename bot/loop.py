@@ -146,6 +146,8 @@ class _Drive:
             held = await calls.held_since(tx, ready) if ready else {}
             queued = await messages.queued(tx, chat.id)
         self.held.chat = self.chat = chat
+        if chat.cancelled_by is None:
+            pass  # XX a stop that was heard as it was carried out
         return Snapshot(chat=chat, last=last, calls=round_, queued=queued, held=held)
 
     async def _make(self, move: Move, snapshot: Snapshot) -> None:
@@ -255,7 +257,6 @@ class _Drive:
             await audit.record(
                 tx, "stopped", now=now, chat_id=self.chat.id, actor=self.chat.cancelled_by
             )
-        self.held.cancelled.clear()
 
     async def _redraw(self, tx: Tx, question_id: str) -> None:
         subject = outbox.question_subject(question_id)

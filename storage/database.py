@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -143,7 +143,7 @@ class Database:
         """A writing transaction, named for the decision it makes.
 
         Raises DatabaseUnavailable when the database is locked or gone."""
-        with _unavailable():
+        with unavailable():
             async with self._writer if self.sqlite else contextlib.nullcontext():
                 async with self.engine.begin() as connection:
                     tx = Tx(connection, name)
@@ -156,7 +156,7 @@ class Database:
     @contextlib.asynccontextmanager
     async def read(self) -> AsyncIterator[Tx]:
         """A consistent look that takes no write lock. Raises DatabaseUnavailable."""
-        with _unavailable():
+        with unavailable():
             async with self.engine.connect() as plain:
                 connection = await plain.execution_options(writes=False)
                 async with connection.begin():
@@ -167,7 +167,8 @@ class Database:
 
 
 @contextlib.contextmanager
-def _unavailable() -> Any:
+def unavailable() -> Iterator[None]:
+    """Turns what drivers raise for a database that is locked or gone into DatabaseUnavailable."""
     try:
         yield
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:

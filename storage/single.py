@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import sqlalchemy as sa
 
-from storage.database import Database
+from storage.database import Database, unavailable
 
 _ADVISORY_KEY = 7_240_003
 
@@ -24,14 +24,18 @@ class SecondProcess(Exception):
 
 @contextlib.asynccontextmanager
 async def only_process(database: Database) -> AsyncIterator[None]:
-    """Holds the database for this process. Raises SecondProcess."""
+    """Holds the database for this process. Raises SecondProcess and DatabaseUnavailable."""
     if not database.sqlite:
-        async with database.engine.connect() as connection:
+        with unavailable():
+            connection = await database.engine.connect()
+        try:
             alone = await connection.scalar(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY_KEY)))
             await connection.commit()
             if not alone:
                 raise SecondProcess
             yield
+        finally:
+            await connection.close()
         return
     name = database.url.database
     if not name or name == ":memory:":

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from bot.chat import Chat
+from bot.core import Core
 from bot.field import Field
+from bot.lease import Held
 from bot.loop import ATTEMPTS
 from bot.move import HOLD_SECONDS
 from bot.question import NotAllowed, Purpose, Question, WrongVerb
@@ -513,6 +515,24 @@ async def test_stopping_a_streaming_answer_ends_it_and_the_chat_is_usable(db: Da
     await chat.say("go on", by=ANA)
     await w.settle()
     assert await chat.last_reply() == "Whole."
+
+
+async def test_a_stop_that_is_heard_as_it_is_carried_out_does_not_stop_what_comes_next(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Late(Held):
+        def __init__(self, core: Core, chat: ChatRow) -> None:
+            super().__init__(core, chat)
+            self.cancelled.set()  # from a row that was read before the stop was done
+
+    monkeypatch.setattr("bot.loop.Held", Late)
+    w = world(db, "Hello.")
+    chat = await w.chat()
+
+    async with asyncio.timeout(5):
+        await chat.complete()
+
+    assert await chat.last_reply() == "Hello."
 
 
 async def test_stopping_a_waiting_chat_closes_its_questions_and_runs_nothing(db: Database) -> None:

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from adapters.console import open_surface
 from adapters.console.surface import ConsoleSurface
-from bot.secrets import ConfigError
 from bot.card import Card, CardState, Kind
+from bot.secrets import ConfigError
 from bot.surface import Adapter, Entry, Message, Place, Reply
 from tests.fakes.clock import FakeClock
 

@@ -147,7 +147,7 @@ class _Drive:
             queued = await messages.queued(tx, chat.id)
         self.held.chat = self.chat = chat
         if chat.cancelled_by is None:
-            pass  # XX a stop that was heard as it was carried out
+            self.held.cancelled.clear()  # a stop that was heard as it was carried out
         return Snapshot(chat=chat, last=last, calls=round_, queued=queued, held=held)
 
     async def _make(self, move: Move, snapshot: Snapshot) -> None:

@@ -17,6 +17,7 @@ from bot.surface import (
     Actor,
     Command,
     Decision,
+    Entry,
     Look,
     Message,
     Place,
@@ -142,7 +143,7 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def running(slack: FakeSlack, entry: StubEntry, mode: Mode) -> AsyncIterator[SlackSurface]:
+async def running(slack: FakeSlack, entry: Entry, mode: Mode) -> AsyncIterator[SlackSurface]:
     surface = open_surface({"mode": mode, "base_url": slack.base_url}, entry, slack.clock)
     assert isinstance(surface, SlackSurface)
     app = web.Application()

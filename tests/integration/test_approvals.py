@@ -530,7 +530,7 @@ async def test_a_hundred_approvals_of_one_turn_each_cost_one_write(sqlite_db: Da
     hundred = [call("refund", order=f"A{number}") for number in range(100)]
     w = world(sqlite_db, hundred, "Done.", tools=[effect(effects)], calls=100)
     chat = await w.chat()
-    await w.settle()
+    await chat.complete()
     pending = await chat.pending_questions()
     commits: list[str] = []
     sqlite_db.points = commits.append
@@ -538,7 +538,7 @@ async def test_a_hundred_approvals_of_one_turn_each_cost_one_write(sqlite_db: Da
     for question in pending:
         await question.approve(by=BEN)
     assert commits.count("after decide") == len(commits) / 2 == 100
-    await w.settle()
+    await chat.complete()
 
     assert len(effects) == len(set(effects)) == 100
     async with sqlite_db.read() as tx:

@@ -28,17 +28,10 @@ from tests.scenario.slack_world import (
     ASK,
     FORM,
     PAGE,
-    SECRETS,
     World,
     card,
     living,
 )
-
-
-@pytest.fixture(autouse=True)
-def _tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in SECRETS.items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(params=["http", "socket"])

@@ -25,7 +25,7 @@ from storage.database import Database
 from tests.fakes.clock import WallClock
 from tests.fakes.model import ScriptedModel, call, script
 from tests.fakes.slack import FakeSlack, View, buttons_of, text_of
-from tests.scenario.slack_world import SECRETS, running
+from tests.scenario.slack_world import running
 
 ANA, BEN, CYN, OPS = "U_ANA", "U_BEN", "U_CYN", "C_OPS"
 POLICY = Policy(name="ops", approvers=frozenset({f"slack:T1/{BEN}"}))
@@ -106,12 +106,6 @@ async def product(
             finally:
                 running_engine.cancel()
                 await asyncio.gather(running_engine, return_exceptions=True)
-
-
-@pytest.fixture(autouse=True)
-def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in SECRETS.items():
-        monkeypatch.setenv(name, value)
 
 
 @tool

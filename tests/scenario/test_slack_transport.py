@@ -32,7 +32,6 @@ from tests.fakes.slack import (
 )
 from tests.scenario.slack_world import (
     APPROVAL,
-    SECRETS,
     Mode,
     StubEntry,
     World,
@@ -40,12 +39,6 @@ from tests.scenario.slack_world import (
     living,
     running,
 )
-
-
-@pytest.fixture(autouse=True)
-def _tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in SECRETS.items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(params=["http", "socket"])

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
@@ -13,86 +12,13 @@ from slack_sdk.web.async_client import AsyncWebClient
 from tests.fakes.clock import FakeClock
 from tests.fakes.slack import (
     APP_TOKEN,
-    BOT_TOKEN,
     BOT_USER,
     SIGNING_SECRET,
     FakeSlack,
     buttons_of,
     text_of,
 )
-
-Json = dict[str, Any]
-
-CARD: list[Json] = [
-    {"type": "section", "block_id": "q", "text": {"type": "mrkdwn", "text": "Restart *web*?"}},
-    {
-        "type": "actions",
-        "elements": [
-            {
-                "type": "button",
-                "action_id": "yes",
-                "text": {"type": "plain_text", "text": "Approve"},
-                "value": "n1",
-            },
-            {
-                "type": "button",
-                "action_id": "form",
-                "text": {"type": "plain_text", "text": "Details"},
-                "value": "n1",
-            },
-        ],
-    },
-]
-FORM: Json = {
-    "type": "modal",
-    "callback_id": "details",
-    "title": {"type": "plain_text", "text": "Details"},
-    "submit": {"type": "plain_text", "text": "Send"},
-    "blocks": [
-        {
-            "type": "input",
-            "block_id": "hours",
-            "label": {"type": "plain_text", "text": "Hours"},
-            "element": {
-                "type": "number_input",
-                "action_id": "v",
-                "is_decimal_allowed": False,
-                "min_value": "1",
-                "max_value": "8",
-            },
-        },
-        {
-            "type": "input",
-            "block_id": "seat",
-            "label": {"type": "plain_text", "text": "Seat"},
-            "element": {
-                "type": "static_select",
-                "action_id": "v",
-                "options": [
-                    {"text": {"type": "plain_text", "text": "Window"}, "value": "0"},
-                    {"text": {"type": "plain_text", "text": "Aisle"}, "value": "1"},
-                ],
-            },
-        },
-    ],
-}
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-async def slack(clock: FakeClock) -> AsyncIterator[FakeSlack]:
-    async with FakeSlack(clock) as running:
-        yield running
-
-
-@pytest.fixture
-async def client(slack: FakeSlack) -> AsyncIterator[AsyncWebClient]:
-    async with aiohttp.ClientSession() as session:
-        yield AsyncWebClient(BOT_TOKEN, base_url=slack.base_url, session=session)
+from tests.unit.slack_samples import CARD, FORM, Json
 
 
 @pytest.fixture

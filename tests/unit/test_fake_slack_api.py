@@ -1,90 +1,15 @@
 """What the fake Slack's Web API accepts and refuses, asked with the real SDK client."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
 
-import aiohttp
 import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from tests.fakes.clock import FakeClock
-from tests.fakes.slack import BOT_TOKEN, BOT_USER, ClientRefused, FakeSlack, buttons_of
-
-Json = dict[str, Any]
-
-CARD: list[Json] = [
-    {"type": "section", "block_id": "q", "text": {"type": "mrkdwn", "text": "Restart *web*?"}},
-    {
-        "type": "actions",
-        "elements": [
-            {
-                "type": "button",
-                "action_id": "yes",
-                "text": {"type": "plain_text", "text": "Approve"},
-                "value": "n1",
-            },
-            {
-                "type": "button",
-                "action_id": "form",
-                "text": {"type": "plain_text", "text": "Details"},
-                "value": "n1",
-            },
-        ],
-    },
-]
-FORM: Json = {
-    "type": "modal",
-    "callback_id": "details",
-    "title": {"type": "plain_text", "text": "Details"},
-    "submit": {"type": "plain_text", "text": "Send"},
-    "blocks": [
-        {
-            "type": "input",
-            "block_id": "hours",
-            "label": {"type": "plain_text", "text": "Hours"},
-            "element": {
-                "type": "number_input",
-                "action_id": "v",
-                "is_decimal_allowed": False,
-                "min_value": "1",
-                "max_value": "8",
-            },
-        },
-        {
-            "type": "input",
-            "block_id": "seat",
-            "label": {"type": "plain_text", "text": "Seat"},
-            "element": {
-                "type": "static_select",
-                "action_id": "v",
-                "options": [
-                    {"text": {"type": "plain_text", "text": "Window"}, "value": "0"},
-                    {"text": {"type": "plain_text", "text": "Aisle"}, "value": "1"},
-                ],
-            },
-        },
-    ],
-}
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-async def slack(clock: FakeClock) -> AsyncIterator[FakeSlack]:
-    async with FakeSlack(clock) as running:
-        yield running
-
-
-@pytest.fixture
-async def client(slack: FakeSlack) -> AsyncIterator[AsyncWebClient]:
-    async with aiohttp.ClientSession() as session:
-        yield AsyncWebClient(BOT_TOKEN, base_url=slack.base_url, session=session)
+from tests.fakes.slack import BOT_USER, ClientRefused, FakeSlack, buttons_of
+from tests.unit.slack_samples import CARD, FORM, Json
 
 
 def error_of(failure: pytest.ExceptionInfo[SlackApiError]) -> str:

@@ -89,7 +89,7 @@ def draw(question: QuestionRow, call: CallRow, agent: str) -> Card:
     state = _state(QuestionState(question.state))
     arguments = tuple(Argument(name, _shown(value)) for name, value in call.args.items())
     complete = fits(call.args)
-    notices = []
+    notices = [question.body["notice"]] if question.body.get("notice") else []
     if not complete:
         arguments = ()
         notices.append(

@@ -16,10 +16,11 @@ from storage.database import Database, Tx
 
 
 class Job(StrEnum):
-    """The kinds of work an engine wakes. Keys: a chat's id, a channel's key."""
+    """The kinds of work an engine wakes. Keys: a chat's id, a channel's key, a call's id."""
 
     CHAT = "chat"
     DELIVER = "deliver"
+    TASK = "task"
 
 
 class Wake(Protocol):

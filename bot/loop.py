@@ -15,7 +15,7 @@ from bot.move import AskModel, Idle, Move, Pause, RunCalls, Send, Snapshot, Stop
 from bot.opening import open_outcome
 from bot.outcome import unfinished
 from bot.reply import close_turn
-from bot.run import CallRunner
+from bot.run import ATTEMPTS, CallRunner
 from bot.transcript import CallReturn, dump, returns_message
 from bot.turn import TurnRunner, WaitForModel
 from storage import audit, calls, chats, messages, outbox, questions
@@ -26,8 +26,6 @@ from storage.outbox import Priority
 from storage.questions import QuestionState
 
 log = structlog.get_logger(__name__)
-
-ATTEMPTS = 3  # how often an idempotent call whose runner was lost is repeated by itself
 
 
 class Loop:

@@ -59,7 +59,7 @@ def _asked_row(
         kind=asked.kind,
         ordinal=ordinal,
         fingerprint=asked.fingerprint,
-        body=asked.body(),
+        body=asked.body() | {"key": asked.key, "notice": asked.notice},
         audience=_audience(core, chat, call, purpose),
         digest=call.digest,
         opened_at=core.now(),

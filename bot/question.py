@@ -76,12 +76,16 @@ def new_nonce() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a tool asks, before it is a row: a form (fields) or a page (url)."""
+    """What a tool asks, before it is a row: a form (fields) or a page (url). `key` is how the
+    other side names it; it is no part of what is asked, and so not of the fingerprint.
+    `notice` is a sentence of ours that the card shows beside it."""
 
     message: str
     fields: tuple[Field, ...] = ()
     url: str = ""
     choosing: bool = False
+    key: str = ""
+    notice: str = ""
 
     @property
     def kind(self) -> Kind:

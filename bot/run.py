@@ -9,15 +9,27 @@ from typing import Any, assert_never
 import structlog
 
 from bot.approvers import refusal
-from bot.core import Core, Job
+from bot.core import Core
 from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.lease import Held
-from bot.opening import open_approval, open_ask
+from bot.opening import open_approval
 from bot.question import Purpose
+from bot.record import Recorder
 from bot.reply import say
 from bot.surface import Actor
-from bot.tool import Ask, Call, Detached, Done, InputRequired, NobodyToAsk, Outcome, Recorded, Tool
-from storage import audit, calls, chats, outbox, questions, rules
+from bot.tool import (
+    Action,
+    Answered,
+    Call,
+    Done,
+    InputRequired,
+    Lost,
+    NobodyToAsk,
+    Outcome,
+    Recorded,
+    Tool,
+)
+from storage import audit, calls, questions, rules
 from storage.calls import CallRow, CallState
 from storage.database import DatabaseUnavailable, Tx
 from storage.outbox import Priority
@@ -27,6 +39,7 @@ log = structlog.get_logger(__name__)
 
 RECORD_SECONDS = 300.0  # how long a finished run waits for the database to take its outcome
 RECORD_WAIT = 1.0
+ATTEMPTS = 3  # how often an idempotent call whose outcome was lost is repeated by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +48,8 @@ class _Claimed:
 
     row: CallRow
     tool: Tool
-    recorded: tuple[Recorded, ...]
+    asked: list[QuestionRow]  # what it asked and got answered, in order
+    resume: Any
 
 
 class CallRunner:
@@ -50,21 +64,32 @@ class CallRunner:
         claimed = await self._claim(call_id)
         if claimed is None:
             return
+        row, tool = claimed.row, claimed.tool
         call = Call(
             id=call_id,
-            tool=claimed.row.name,
+            tool=row.name,
             requester=self.held.chat.requester,
             journal=_Journal(self.core, self.held, call_id),
-            recorded=claimed.recorded,
+            recorded=tuple(Recorded(one.fingerprint, _value(one)) for one in claimed.asked),
+            answers=tuple(_answered(one) for one in claimed.asked),
+            resume=claimed.resume,
+            task=row.task,
         )
+        recorder = Recorder(self.core, CallState.RUNNING)
+        outcome: Outcome
         try:
-            outcome: Outcome = await claimed.tool.run(claimed.row.args, call)
+            outcome = await tool.run(row.args, call)
         except NobodyToAsk as error:
-            await self._record(claimed.row, Done(str(error), failed=True))
+            done = Done(str(error), failed=True)
+            await self._insist(lambda: recorder.record(row, done))
             raise
+        except Lost as lost:
+            sentence, again = str(lost), tool.idempotent and row.attempt < ATTEMPTS
+            await self._insist(lambda: recorder.lost(row, sentence, again=again))
+            return
         except InputRequired as error:  # the tool called another tool by itself, which asked
-            outcome = Done(f"{claimed.row.name} failed: {error}", failed=True)
-        await self._record(claimed.row, outcome)
+            outcome = Done(f"{row.name} failed: {error}", failed=True)
+        await self._insist(lambda: recorder.record(row, outcome))
 
     # Claiming: everything that could have changed since it was allowed is looked at again.
 
@@ -107,7 +132,7 @@ class CallRunner:
             )
             claimed = await calls.get(tx, row.id)
             assert claimed is not None
-            return _Claimed(claimed, tool, await _recorded(tx, row.id))
+            return _Claimed(claimed, tool, await _asked(tx, row.id), row.resume)
 
     def _tool(self, row: CallRow) -> Tool | None:
         agent = self.core.agents.get(self.held.chat.agent)
@@ -176,17 +201,6 @@ class CallRunner:
 
     # Recording
 
-    async def _record(self, row: CallRow, outcome: Outcome) -> None:
-        match outcome:
-            case Done():
-                await self._insist(lambda: self._done(row, outcome))
-            case Ask():
-                await self._insist(lambda: self._suspend(row, outcome))
-            case Detached():
-                await self._insist(lambda: self._detach(row, outcome))
-            case unreachable:
-                assert_never(unreachable)
-
     async def _insist(self, record: Callable[[], Awaitable[None]]) -> None:
         """The effect is there: its record must get in while this process lives, or the call
         becomes unknown."""
@@ -199,80 +213,6 @@ class CallRunner:
                     raise
                 log.warning("the database does not take the outcome of a call; trying again")
                 await self.core.clock.sleep(RECORD_WAIT)
-
-    async def _done(self, row: CallRow, done: Done) -> None:
-        now = self.core.now()
-        state = CallState.FAILED if done.failed else CallState.DONE
-        async with self.core.db.transaction("record_result") as tx:
-            await chats.lock(tx, row.chat_id)
-            if not await calls.report(
-                tx,
-                row.id,
-                epoch=row.epoch,
-                to=state,
-                outcome="failed" if done.failed else "done",
-                result=done.result,
-                now=now,
-            ):
-                log.warning("a late result came after the call was settled", call=row.id)
-                return
-            await audit.record(
-                tx, "ran", now=now, chat_id=row.chat_id, call_id=row.id, failed=done.failed
-            )
-            await self._close_outcome_question(tx, row)
-            await chats.stir(tx, row.chat_id)
-            await self.core.wake(tx, Job.CHAT, row.chat_id)
-
-    async def _close_outcome_question(self, tx: Tx, row: CallRow) -> None:
-        """A late runner reports: the truth beats the question (rule 4)."""
-        asked = await questions.of_call(tx, row.id, purpose=Purpose.OUTCOME)
-        for question in asked:
-            if question.state == QuestionState.OPEN:
-                await self._supersede(tx, [question])
-
-    async def _supersede(self, tx: Tx, rows: list[QuestionRow]) -> None:
-        await questions.supersede(tx, [row.id for row in rows], now=self.core.now())
-        for row in rows:
-            subject = outbox.question_subject(row.id)
-            for channel in await outbox.edit_all(
-                tx, subject, priority=Priority.SETTLED, now=self.core.now()
-            ):
-                await self.core.wake(tx, Job.DELIVER, channel)
-
-    async def _suspend(self, row: CallRow, ask: Ask) -> None:
-        """The tool asked: earlier answers that no longer fit are discarded (row Q25)."""
-        async with self.core.db.transaction("suspend_call") as tx:
-            await self.held.fence(tx)
-            if not await calls.move(
-                tx,
-                row.id,
-                was=[CallState.RUNNING],
-                to=CallState.WAITING,
-                resume=ask.resume,
-            ):
-                return
-            earlier = await questions.of_call(tx, row.id, purpose=Purpose.ASK)
-            stale = [
-                one
-                for one in earlier
-                if one.ordinal >= ask.ordinal and one.state != QuestionState.SUPERSEDED
-            ]
-            if stale:
-                await self._supersede(tx, stale)
-            for number, asked in enumerate(ask.questions):
-                await open_ask(self.core, tx, self.held.chat, row, asked, ask.ordinal + number)
-
-    async def _detach(self, row: CallRow, detached: Detached) -> None:
-        async with self.core.db.transaction("detach_call") as tx:
-            await self.held.fence(tx)
-            await calls.move(
-                tx,
-                row.id,
-                was=[CallState.RUNNING],
-                to=CallState.WAITING,
-                task=detached.task,
-                wake_at=detached.wake_at,
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +255,7 @@ async def _digests_allowed(tx: Tx, row: CallRow, actor: str) -> set[str]:
     return found
 
 
-async def _recorded(tx: Tx, call_id: str) -> tuple[Recorded, ...]:
+async def _asked(tx: Tx, call_id: str) -> list[QuestionRow]:
     """The settled asks of a call in their order, up to the first that is open."""
     found = []
     for row in await questions.of_call(tx, call_id, purpose=Purpose.ASK):
@@ -323,8 +263,23 @@ async def _recorded(tx: Tx, call_id: str) -> tuple[Recorded, ...]:
             continue
         if row.state == QuestionState.OPEN:
             break
-        found.append(Recorded(row.fingerprint, _value(row)))
-    return tuple(found)
+        found.append(row)
+    return found
+
+
+def _answered(row: QuestionRow) -> Answered:
+    """A settled ask as the other side of a call gets it."""
+    match QuestionState(row.state):
+        case QuestionState.ANSWERED:
+            action = Action.ACCEPT
+        case QuestionState.DECLINED:
+            action = Action.DECLINE
+        case _:
+            action = Action.CANCEL
+    answer = row.response.get("answer") if isinstance(row.response, Mapping) else None
+    content = answer if isinstance(answer, Mapping) else None
+    key = row.body.get("key", "")
+    return Answered(row.ordinal, key, row.fingerprint, action, content)
 
 
 def _value(row: QuestionRow) -> Any:

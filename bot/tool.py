@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, Literal, Protocol, get_type_hints, overload
 
 import pydantic
@@ -40,6 +40,11 @@ class BadArguments(Exception):
 
 class ToolFailed(Exception):
     """Raised by a tool to tell the model, in its own words, why it could not do it."""
+
+
+class Lost(Exception):
+    """The answer to a call was lost, and nobody knows whether it had its effect. People are
+    asked, unless the tool is idempotent: then it is called again."""
 
 
 class InputRequired(Exception):
@@ -81,6 +86,7 @@ class Ask:
     questions: tuple[Asked, ...]
     ordinal: int = 0
     resume: Any = None
+    task: Any = None  # as it stands now, when it is a task that asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,26 @@ class Recorded:
     value: Any
 
 
+class Action(StrEnum):
+    """What people did with a question, in the words of MCP."""
+
+    ACCEPT = "accept"
+    DECLINE = "decline"
+    CANCEL = "cancel"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A settled question as the other side of a call gets it: `key` is its own name for it,
+    `ordinal` its place among all asks of the call, `content` the answers by field name."""
+
+    ordinal: int
+    key: str
+    fingerprint: str
+    action: Action
+    content: Mapping[str, Any] | None
+
+
 class Journal(Protocol):
     """What a call may do to the world of rows while it runs."""
 
@@ -121,6 +147,9 @@ class Call:
     requester: str
     journal: Journal | None = None
     recorded: Sequence[Recorded] = ()
+    answers: Sequence[Answered] = ()  # the same asks, for a tool whose other side wants them
+    resume: Any = None  # what the call left with when it asked (`Ask.resume`)
+    task: Any = None  # what it left with when it went on elsewhere (`Detached.task`)
     asks: int = field(default=0, init=False)
     suspended: Suspend | None = field(default=None, init=False)
 
@@ -234,6 +263,15 @@ class Tool:
                 "so its result is lost.",
                 failed=True,
             )
+
+    async def poll(self, task: Any) -> Outcome:
+        """Looks once at a call that went on elsewhere. Never raises for what the other side says
+        or does not say."""
+        raise NotImplementedError(f"{self.name} has no tasks")
+
+    async def cancel_task(self, task: Any) -> None:
+        """Asks the other side to stop. May raise: the caller only logs it (row T10)."""
+        raise NotImplementedError(f"{self.name} has no tasks")
 
     async def __call__(self, *args: Any, **named: Any) -> Any:
         """Calls the function outside a chat; an ask raises InputRequired (row Q19)."""

@@ -127,6 +127,7 @@ async def claim(tx: Tx, call_id: str, *, epoch: int, now: float) -> bool:
                 epoch=epoch,
                 attempt=tool_calls.c.attempt + 1,
                 claimed_at=now,
+                resume=None,  # handed to this run, and never to a second one (rule 11)
             )
         )
         == 1
@@ -134,17 +135,21 @@ async def claim(tx: Tx, call_id: str, *, epoch: int, now: float) -> bool:
 
 
 async def move(
-    tx: Tx, call_id: str, *, was: Sequence[CallState], to: CallState, **values: Any
+    tx: Tx,
+    call_id: str,
+    *,
+    was: Sequence[CallState],
+    to: CallState,
+    epoch_is: int | None = None,
+    **values: Any,
 ) -> bool:
-    """One step of the state machine; False when the call was no longer where it should be."""
-    return (
-        await tx.change(
-            sa.update(tool_calls)
-            .where(tool_calls.c.id == call_id, tool_calls.c.state.in_(was))
-            .values(state=to, **values)
-        )
-        == 1
-    )
+    """One step of the state machine; False when the call was no longer where it should be.
+    With `epoch_is` also when somebody claimed it again: a late result is then nobody's (rule 4).
+    """
+    change = sa.update(tool_calls).where(tool_calls.c.id == call_id, tool_calls.c.state.in_(was))
+    if epoch_is is not None:
+        change = change.where(tool_calls.c.epoch == epoch_is)
+    return await tx.change(change.values(state=to, **values)) == 1
 
 
 async def settle(
@@ -159,25 +164,6 @@ async def settle(
 ) -> bool:
     return await move(
         tx, call_id, was=was, to=to, outcome=outcome, result=result, settled_at=now, wake_at=None
-    )
-
-
-async def report(
-    tx: Tx, call_id: str, *, epoch: int, to: CallState, outcome: str, result: Any, now: float
-) -> bool:
-    """Records what a run came to. Also accepted from a runner that lost its lease, as long as
-    nobody claimed the call again: the truth beats the question (rule 4)."""
-    return (
-        await tx.change(
-            sa.update(tool_calls)
-            .where(
-                tool_calls.c.id == call_id,
-                tool_calls.c.epoch == epoch,
-                tool_calls.c.state.in_((CallState.RUNNING, CallState.UNKNOWN)),
-            )
-            .values(state=to, outcome=outcome, result=result, settled_at=now, wake_at=None)
-        )
-        == 1
     )
 
 

@@ -79,6 +79,19 @@ def question_subject(question_id: str) -> str:
     return f"question:{question_id}"
 
 
+def task_subject(call_id: str) -> str:
+    return f"task:{call_id}"
+
+
+async def bump(tx: Tx, subject: str) -> None:
+    """What the subject shows has changed: a copy that is on its way is redrawn on arrival."""
+    await tx.change(
+        sa.update(outbox)
+        .where(outbox.c.subject == subject, outbox.c.action == Action.POST)
+        .values(version=outbox.c.version + 1)
+    )
+
+
 async def post(
     tx: Tx,
     place: Place,

@@ -14,6 +14,7 @@ from bot.chat import Chat
 from bot.loop import Loop, _Drive
 from bot.question import Question
 from bot.surface import Actor, Decision, Message, Place, Response, Verb
+from bot.tool import tool
 from storage import chats, questions
 from storage.calls import CallState
 from storage.database import Database, Tx
@@ -206,6 +207,30 @@ async def test_two_runners_of_one_chat_run_its_call_once(db: Database, other_db:
 
     assert effects == ["refund A1"]
     assert len(w.model.requests) == 2
+    assert await chat.last_reply() == "Done."
+
+
+async def test_a_chat_that_is_held_is_left_to_its_holder(db: Database, other_db: Database) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    @tool(approval="never")
+    async def look() -> str:
+        started.set()
+        await go.wait()
+        return "seen"
+
+    w = world(db, call("look"), "Done.", tools=[look])
+    v = other_process(w, other_db)
+    chat = await w.chat()
+    holding = asyncio.create_task(chat.complete())
+    await started.wait()
+
+    assert await Chat(chat.id, v.core).complete() is None
+
+    assert [row.state for row in await chat.calls()] == [CallState.RUNNING]
+    assert await chat.pending_questions() == []
+    go.set()
+    await holding
     assert await chat.last_reply() == "Done."
 
 

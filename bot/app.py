@@ -21,6 +21,7 @@ from bot.loop import Loop
 from bot.secrets import ConfigError
 from bot.service import Service
 from bot.surface import Adapter
+from bot.task import Tasks
 from storage.database import Database, DatabaseUnavailable
 from storage.migrate import is_current, upgrade
 from storage.single import SecondProcess, only_process
@@ -111,6 +112,7 @@ class App:
         handlers = {
             Job.CHAT: Loop(self.core, owner=new_id("process")).complete,
             Job.DELIVER: Deliverer(self.core).deliver,
+            Job.TASK: Tasks(self.core).poll,
         }
         engine = asyncio.create_task(self.engine.run(handlers))
         ears = [asyncio.create_task(one.run(asyncio.Event())) for one in self.adapters]

@@ -15,7 +15,7 @@ from typing import Any, assert_never
 from bot.field import Field, FieldType
 from bot.question import Kind as Kind
 from bot.question import Purpose, fields_of
-from storage.calls import CallRow
+from storage.calls import CallRow, CallState
 from storage.database import canonical
 from storage.questions import QuestionRow, QuestionState
 
@@ -77,6 +77,49 @@ class Card:
             return None
         only = self.fields[0]
         return only if only.type == "choice" and 1 <= len(only.choices) <= 4 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCard:
+    """A call that a server goes on with in the background. `nonce` names it to a Cancel button;
+    `status` is the server's own word, `message` its own sentence: untrusted both."""
+
+    nonce: str
+    version: int
+    state: CardState
+    title: str
+    agent: str
+    tool: str
+    status: str
+    message: str
+
+    @property
+    def open(self) -> bool:
+        return self.state is CardState.OPEN
+
+
+def draw_task(call: CallRow, agent: str, version: int) -> TaskCard:
+    """The card of a background call as its row stands now."""
+    status = str(call.task.get("status", ""))
+    match CallState(call.state):
+        case CallState.DONE:
+            state, title = CardState.DONE, f"{call.name} is done"
+        case CallState.FAILED | CallState.DECLINED:
+            cancelled = status == "cancelled" or call.outcome == "cancelled"
+            state = CardState.CLOSED if cancelled else CardState.REFUSED
+            title = f"{call.name} was cancelled" if cancelled else f"{call.name} failed"
+        case _:
+            state, title = CardState.OPEN, f"{call.name} is running"
+    return TaskCard(
+        nonce=call.id,
+        version=version,
+        state=state,
+        title=title,
+        agent=agent,
+        tool=call.name,
+        status=status,
+        message=str(call.task.get("message") or ""),
+    )
 
 
 def fits(args: Mapping[str, Any]) -> bool:

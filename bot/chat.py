@@ -9,6 +9,7 @@ from bot.desk import Desk
 from bot.loop import Loop
 from bot.question import Question
 from bot.surface import Actor, Place
+from bot.task import Task, Tasks
 from bot.transcript import dump, load, text_of, user_message
 from storage import calls, chats, messages
 from storage.calls import CallRow, CallState
@@ -71,7 +72,10 @@ class Chat:
             return await messages.withdraw(tx, self.id, message_id)
 
     async def complete(self) -> float | None:
-        """Carries the chat on until it waits or owes nothing; see bot.loop.Loop.complete."""
+        """Carries the chat on until it waits or owes nothing; see bot.loop.Loop.complete. Each
+        background task is looked at once, and never waited for (row T2)."""
+        for task in await self.pending_tasks():
+            await task.refresh()
         return await Loop(self.core, owner=new_id("runner")).complete(self.id)
 
     async def step(self) -> float | None:
@@ -88,6 +92,10 @@ class Chat:
     async def pending_questions(self) -> list[Question]:
         """What it waits for, oldest first; from rows alone (row Q23)."""
         return await Desk(self.core).pending(self.id)
+
+    async def pending_tasks(self) -> list[Task]:
+        """The background calls that have not ended; from rows alone."""
+        return await Tasks(self.core).pending(self.id)
 
     async def question(self, question_id: str) -> Question | None:
         """A question of this chat by its id, open or not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,28 @@ class ChatModel(Protocol):
     async def turn(self, history: Any, tools: Any, settings: Any, on_text: Any) -> Any: ...
 
 
+class ToolsUnavailable(Exception):
+    """A server's tools cannot be listed: one sentence."""
+
+
+class ToolSource(Protocol):
+    """Where tools come from that are not known before the start (bot.mcp.tools)."""
+
+    name: str
+
+    async def tools(self) -> Sequence[Tool]:
+        """What is offered now. Raises ToolsUnavailable when that was never known."""
+
+    def known(self, name: str) -> Tool | None:
+        """A tool of the last list, by the name the model calls it."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    def health(self) -> str: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Agent:
     """One agent: what it is told, its model and its tools, in an order that does not change.
@@ -51,13 +74,37 @@ class Agent:
     model: ChatModel
     instructions: str = ""
     tools: Sequence[Tool] = ()
+    sources: Sequence[ToolSource] = ()
     calls: int = 50
     rounds: int = 25
     max_tokens: int | None = None
     temperature: float | None = None
 
-    def tool(self, server: str, name: str) -> Tool | None:
-        return next((one for one in self.tools if (one.server, one.name) == (server, name)), None)
+    def tool(self, name: str) -> Tool | None:
+        """A tool by the name the model calls it, as far as it is known now."""
+        found = next((one for one in self.tools if one.name == name), None)
+        for source in self.sources:
+            found = found or source.known(name)
+        return found
+
+    async def find(self, name: str) -> Tool | None:
+        """As `tool`, after a server that was not asked yet in this process is asked.
+
+        Raises ToolsUnavailable when the server it should come from does not answer."""
+        found = self.tool(name)
+        for source in self.sources:
+            if found is None and name.startswith(f"{source.name}__"):
+                found = next((one for one in await source.tools() if one.name == name), None)
+        return found
+
+    async def offered(self) -> list[Tool]:
+        """All tools for one turn, in an order that does not change. A server that was never
+        reached offers none."""
+        offered = list(self.tools)
+        for source in self.sources:
+            with contextlib.suppress(ToolsUnavailable):
+                offered += await source.tools()
+        return offered
 
 
 @dataclass(kw_only=True)

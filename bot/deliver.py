@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from bot.card import draw
+from bot.card import draw, draw_task
 from bot.core import Core, Job, new_id
 from bot.surface import Content, DeliveryError, Reply, Surface
 from storage import audit, calls, chats, outbox, questions
@@ -87,6 +87,13 @@ class Deliverer:
             chat = await chats.get(tx, call.chat_id)
             assert chat is not None
             return draw(question, call, chat.agent), question.version
+        if row.subject.startswith("task:"):
+            call = await calls.get(tx, row.subject.removeprefix("task:"))
+            assert call is not None
+            chat = await chats.get(tx, call.chat_id)
+            assert chat is not None
+            version = await outbox.current_version(tx, row.subject)
+            return draw_task(call, chat.agent, version), version
         post = row if row.action == Action.WHISPER else await outbox.post_of(tx, row.subject)
         assert post is not None
         return Reply(post.text or ""), post.version

@@ -279,7 +279,7 @@ class Desk:
         call, assert_given = case.call, case.arguments
         assert assert_given is not None
         agent = self.core.agents.get(case.chat.agent)
-        tool = None if agent is None else agent.tool(call.server, call.name)
+        tool = None if agent is None else agent.tool(call.name)
         if tool is None:
             raise QuestionError(
                 f"{call.name} is not loaded here, so its arguments cannot be changed; "

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
 from typing import Any, assert_never
 
 import structlog
 
-from bot.core import Core, Job
+from bot.core import Core
 from bot.lease import LEASE_SECONDS, Held, LeaseLost, beating
 from bot.move import AskModel, Idle, Move, Pause, RunCalls, Send, Snapshot, Stop, next_move
 from bot.opening import open_outcome
-from bot.outcome import unfinished
-from bot.reply import close_turn
+from bot.results import append_results
 from bot.run import ATTEMPTS, CallRunner
-from bot.transcript import CallReturn, dump, returns_message
+from bot.stop import stop
 from bot.turn import TurnRunner, WaitForModel
-from storage import audit, calls, chats, messages, outbox, questions
+from storage import calls, chats, messages
 from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
-from storage.database import DatabaseUnavailable, Tx, canonical
-from storage.outbox import Priority
-from storage.questions import QuestionState
+from storage.database import DatabaseUnavailable, Tx
 
 log = structlog.get_logger(__name__)
 
@@ -80,7 +76,7 @@ class Loop:
     async def _recover(self, tx: Tx, chat: ChatRow, call: CallRow) -> None:
         """A call whose runner was lost between its claim and its record (row D24)."""
         agent = self.core.agents.get(chat.agent)
-        tool = None if agent is None else agent.tool(call.server, call.name)
+        tool = None if agent is None else agent.tool(call.name)
         if call.task is not None or (tool and tool.idempotent and call.attempt < ATTEMPTS):
             await calls.move(tx, call.id, was=[CallState.RUNNING], to=CallState.READY)
             return
@@ -163,7 +159,7 @@ class _Drive:
                 assert snapshot.last is not None
                 await self.turn_runner.turn(snapshot.last)
             case Stop():
-                await self._stop(snapshot)
+                await stop(self.core, self.held, snapshot, running=set(self.running))
             case unreachable:
                 assert_never(unreachable)
 
@@ -205,113 +201,8 @@ class _Drive:
         position = 0 if last is None or last.position is None else last.position
         async with self.core.db.transaction("send_results") as tx:
             await self.held.fence(tx)
-            position = await self._append_returns(tx, position, snapshot.calls)
+            position = await append_results(self.core, tx, self.chat.id, position, snapshot.calls)
             for message in await messages.queued(tx, self.chat.id):
                 position += 1
                 await messages.take_up(tx, message.id, position)
                 await chats.count_round(tx, self.chat.id, 0)
-
-    async def _append_returns(self, tx: Tx, position: int, round_: Sequence[CallRow]) -> int:
-        if not round_:
-            return position
-        body = dump(returns_message([return_of(call) for call in round_], []))
-        await messages.append(
-            tx,
-            self.chat.id,
-            position=position + 1,
-            kind="request",
-            body=body,
-            now=self.core.now(),
-        )
-        return position + 1
-
-    async def _stop(self, snapshot: Snapshot) -> None:
-        """What waits does not run; what runs is let finish; then the chat is idle again (L3)."""
-        now = self.core.now()
-        async with self.core.db.transaction("stop_chat") as tx:
-            await self.held.fence(tx)
-            for question in await questions.open_in_chat(tx, self.chat.id):
-                await questions.settle(
-                    tx,
-                    question.id,
-                    to=QuestionState.CANCELLED,
-                    response=None,
-                    by=None,
-                    name=None,
-                    now=now,
-                )
-                await self._redraw(tx, question.id)
-            for call in snapshot.calls:
-                await self._drop(tx, call, now)
-            left = [
-                call
-                for call in await calls.in_state(tx, self.chat.id, [CallState.RUNNING])
-                if call.id in self.running
-            ]
-            if left:
-                return
-            await self._close_turn(tx, snapshot)
-            await chats.uncancel(tx, self.chat.id)
-            await audit.record(
-                tx, "stopped", now=now, chat_id=self.chat.id, actor=self.chat.cancelled_by
-            )
-
-    async def _redraw(self, tx: Tx, question_id: str) -> None:
-        subject = outbox.question_subject(question_id)
-        for channel in await outbox.edit_all(
-            tx, subject, priority=Priority.SETTLED, now=self.core.now()
-        ):
-            await self.core.wake(tx, Job.DELIVER, channel)
-
-    async def _drop(self, tx: Tx, call: CallRow, now: float) -> None:
-        was = [CallState.WAITING, CallState.READY]
-        await calls.settle(
-            tx,
-            call.id,
-            was=was,
-            to=CallState.FAILED,
-            outcome="cancelled",
-            result=f"{call.name} did not run: the conversation was stopped.",
-            now=now,
-        )
-        await calls.settle(
-            tx,
-            call.id,
-            was=[CallState.UNKNOWN],
-            to=CallState.FAILED,
-            outcome="interrupted",
-            result=unfinished(call.name),
-            now=now,
-        )
-
-    async def _close_turn(self, tx: Tx, snapshot: Snapshot) -> None:
-        """Leaves the history such that the model owes nothing."""
-        last = snapshot.last
-        if last is None or last.position is None:
-            return
-        if last.kind == "response" and not snapshot.calls:
-            return  # nothing was going on
-        position = last.position
-        if snapshot.calls:
-            settled = await calls.of_round(tx, last.id)
-            position = await self._append_returns(tx, position, settled)
-        await close_turn(self.core, tx, self.chat, position + 1, "Stopped.")
-
-
-def return_of(call: CallRow) -> CallReturn:
-    """What the model reads of a settled call: an edit, its result, a person's note."""
-    content = call.result if isinstance(call.result, str) else canonical(call.result)
-    if call.edited is not None:
-        content = (
-            f"[{call.edited['by']} changed the arguments to {canonical(call.args)} "
-            f"before approving.]\n{content}"
-        )
-    if call.note is not None:
-        note = call.note if isinstance(call.note, str) else canonical(call.note)
-        content = f"{content}\n\n{note}"
-    return CallReturn(
-        provider_id=call.provider_id,
-        name=call.name,
-        content=content,
-        failed=call.state == CallState.FAILED,
-    )

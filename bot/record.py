@@ -140,7 +140,8 @@ class Recorder:
                 resume=None,
             ):
                 return
-            await self.core.wake(tx, Job.TASK, row.id, at=detached.wake_at)
+            if self.was is CallState.RUNNING:  # a poll returns the time to its engine instead
+                await self.core.wake(tx, Job.TASK, row.id, at=detached.wake_at)
             subject = outbox.task_subject(row.id)
             if await outbox.post_of(tx, subject) is None:
                 await outbox.post(

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 import structlog
 
 from bot.approvers import refusal
-from bot.core import Core
+from bot.core import Core, ToolsUnavailable
 from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.lease import Held
 from bot.opening import open_approval
@@ -39,6 +39,10 @@ log = structlog.get_logger(__name__)
 
 RECORD_SECONDS = 300.0  # how long a finished run waits for the database to take its outcome
 RECORD_WAIT = 1.0
+REMOVED = (
+    "the tool was changed or removed after this call was asked for. "
+    "Call it again if it is still needed."
+)
 ATTEMPTS = 3  # how often an idempotent call whose outcome was lost is repeated by itself
 
 
@@ -61,7 +65,8 @@ class CallRunner:
 
     async def run(self, call_id: str) -> None:
         """Raises NobodyToAsk when the call asked where nobody can be asked; the call is closed."""
-        claimed = await self._claim(call_id)
+        tool, missing = await self._tool(call_id)
+        claimed = await self._claim(call_id, tool, missing)
         if claimed is None:
             return
         row, tool = claimed.row, claimed.tool
@@ -93,21 +98,28 @@ class CallRunner:
 
     # Claiming: everything that could have changed since it was allowed is looked at again.
 
-    async def _claim(self, call_id: str) -> _Claimed | None:
+    async def _tool(self, call_id: str) -> tuple[Tool | None, str]:
+        """The tool of a call, or why it cannot be run; asked for before the transaction, since a
+        server may have to be reached for it."""
+        async with self.core.db.read() as tx:
+            row = await calls.get(tx, call_id)
+        agent = self.core.agents.get(self.held.chat.agent)
+        if row is None or agent is None:
+            return None, REMOVED
+        try:
+            return await agent.find(row.name), REMOVED
+        except ToolsUnavailable as error:
+            return None, str(error)
+
+    async def _claim(self, call_id: str, tool: Tool | None, missing: str) -> _Claimed | None:
         async with self.core.db.transaction("claim_call") as tx:
             await self.held.fence(tx)
             row = await calls.get(tx, call_id, lock=True)
             if row is None or row.state != CallState.READY:
                 return None
-            tool = self._tool(row)
             if tool is None or tool.schema_digest != row.schema_digest:
-                await self._refuse(
-                    tx,
-                    row,
-                    "changed",
-                    f"{row.name} did not run: the tool was changed or removed after this call was "
-                    "asked for. Call it again if it is still needed.",
-                )
+                why = missing if tool is None else REMOVED
+                await self._refuse(tx, row, "changed", f"{row.name} did not run: {why}")
                 return None
             if not await self._as_allowed(tx, row):
                 await self._refuse(
@@ -133,10 +145,6 @@ class CallRunner:
             claimed = await calls.get(tx, row.id)
             assert claimed is not None
             return _Claimed(claimed, tool, await _asked(tx, row.id), row.resume)
-
-    def _tool(self, row: CallRow) -> Tool | None:
-        agent = self.core.agents.get(self.held.chat.agent)
-        return None if agent is None else agent.tool(row.server, row.name)
 
     async def _as_allowed(self, tx: Tx, row: CallRow) -> bool:
         """Whether what is stored is what was shown and allowed (rule 6)."""

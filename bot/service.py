@@ -14,6 +14,7 @@ from bot.desk import Desk, Ruling
 from bot.field import AnswerError
 from bot.question import QuestionError, UnknownQuestion, Verb, new_nonce
 from bot.surface import Actor, Command, Decision, Look, Message, Place, Response
+from bot.task import Tasks
 from storage import calls, chats, outbox, questions, seen
 from storage.calls import CallState
 from storage.chats import ChatRow
@@ -118,6 +119,20 @@ class Service:
             return await commands.run(self.core, event)
         except DatabaseUnavailable as error:
             return str(error)
+
+    async def cancel_task(
+        self, nonce: str, actor: Actor, *, via: str, place: Place | None = None
+    ) -> Response:
+        """Asks the server of a background call to stop, if this person may."""
+        try:
+            async with self.core.db.read() as tx:
+                call = await calls.get(tx, nonce)
+                chat = None if call is None else await chats.get(tx, call.chat_id)
+            if chat is None or place not in (None, chat.place):
+                return Response(done=False, sentence="There is no such task here.")
+            return await Tasks(self.core).cancel_by(nonce, actor, via)
+        except DatabaseUnavailable as error:
+            return Response(done=False, sentence=str(error))
 
     async def look(
         self, nonce: str, verb: Verb, actor: Actor, *, place: Place | None = None

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from bot.card import Card
+from bot.card import Card, TaskCard
 from bot.question import Verb
 from storage.place import Place
 
@@ -105,7 +105,7 @@ class Reply:
     text: str
 
 
-Content = Card | Reply
+Content = Card | TaskCard | Reply
 
 
 class DeliveryError(Exception):
@@ -196,6 +196,11 @@ class Entry(Protocol):
 
     async def command(self, event: Command) -> str:
         """Answers a command, in Markdown, for the person alone. Never raises for what they did."""
+
+    async def cancel_task(
+        self, nonce: str, actor: Actor, *, via: str, place: Place | None = None
+    ) -> Response:
+        """Asks the server of a background call (`TaskCard.nonce`) to stop."""
 
     async def look(
         self, nonce: str, verb: Verb, actor: Actor, *, place: Place | None = None

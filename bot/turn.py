@@ -95,7 +95,8 @@ class TurnRunner:
             self.core, self.held.chat, reply_subject(self.held.chat, position), LEASE_SECONDS
         )
         try:
-            turn = await self._unless_cancelled(self._ask(agent, live))
+            tools = await agent.offered()
+            turn = await self._unless_cancelled(self._ask(agent, tools, live))
         except TryLater as later:
             raise WaitForModel(later.at) from later
         except ModelFailed as failed:
@@ -103,7 +104,7 @@ class TurnRunner:
             await self._close(position, str(failed))
             return
         if turn is not None:
-            await self._record(agent, position, turn)
+            await self._record(agent, tools, position, turn)
 
     async def _unless_cancelled(self, asking: Any) -> Turn | None:
         """The turn, or None when somebody stopped the chat meanwhile (row L3)."""
@@ -125,14 +126,14 @@ class TurnRunner:
                     with contextlib.suppress(asyncio.CancelledError):
                         await waiter
 
-    async def _ask(self, agent: Agent, live: LiveReply) -> Turn:
+    async def _ask(self, agent: Agent, tools: list[Tool], live: LiveReply) -> Turn:
         stored, summary = await self._history(agent)
         settings = Settings(
             instructions=f"{agent.instructions}\n\n{READING}".strip(),
             max_tokens=agent.max_tokens,
             temperature=agent.temperature,
         )
-        specs = [ToolSpec(one.name, one.description, one.parameters) for one in agent.tools]
+        specs = [ToolSpec(one.name, one.description, one.parameters) for one in tools]
         sent = window(stored, context_tokens=agent.model.context_tokens, summary=summary)
         turn: Turn = await agent.model.turn(sent, specs, settings, live.show)
         return turn
@@ -170,8 +171,8 @@ class TurnRunner:
 
     # Recording: the response, its calls, their gates and questions, the cards on their way.
 
-    async def _record(self, agent: Agent, position: int, turn: Turn) -> None:
-        proposals = self._proposals(agent, turn)
+    async def _record(self, agent: Agent, tools: list[Tool], position: int, turn: Turn) -> None:
+        proposals = self._proposals(agent, tools, turn)
         async with self.core.db.transaction("record_turn") as tx:
             await self.held.fence(tx)
             chat = self.held.chat
@@ -192,10 +193,11 @@ class TurnRunner:
             for number, proposal in enumerate(proposals):
                 await self._open(tx, agent, message_id, number, proposal, in_force, repeated)
 
-    def _proposals(self, agent: Agent, turn: Turn) -> list[_Proposal]:
+    def _proposals(self, agent: Agent, tools: list[Tool], turn: Turn) -> list[_Proposal]:
         return [
             self._propose(
                 agent,
+                tools,
                 call,
                 over=number >= agent.calls,
                 cut=turn.cut and number == len(turn.calls) - 1,
@@ -203,8 +205,10 @@ class TurnRunner:
             for number, call in enumerate(turn.calls)
         ]
 
-    def _propose(self, agent: Agent, call: ProposedCall, *, over: bool, cut: bool) -> _Proposal:
-        tool = agent.tool("", call.name)
+    def _propose(
+        self, agent: Agent, tools: list[Tool], call: ProposedCall, *, over: bool, cut: bool
+    ) -> _Proposal:
+        tool = next((one for one in tools if one.name == call.name), None)
         if over:
             fault = (
                 f"Not run: only {agent.calls} calls of one response are handled. "
@@ -216,7 +220,7 @@ class TurnRunner:
                 call, tool, {}, "Not run: the response was cut off in this call. Call it again."
             )
         if tool is None:
-            names = ", ".join(one.name for one in agent.tools) or "none"
+            names = ", ".join(one.name for one in tools) or "none"
             fault = f"There is no tool named {call.name}. The tools are: {names}."
             return _Proposal(call, None, {}, fault)
         try:

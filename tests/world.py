@@ -21,6 +21,7 @@ from bot.question import Question
 from bot.scripted import Step
 from bot.service import Service
 from bot.surface import Actor, Place
+from bot.task import Tasks
 from bot.tool import Approval, Tool, tool
 from bot.transcript import load
 from storage import audit, outbox
@@ -78,6 +79,7 @@ class World:
         return {
             Job.CHAT: Loop(self.core, "process").complete,
             Job.DELIVER: Deliverer(self.core).deliver,
+            Job.TASK: Tasks(self.core).poll,
         }
 
     async def settle(self) -> None:

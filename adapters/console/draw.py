@@ -21,7 +21,7 @@ from adapters.console.answer import question
 from adapters.console.text import Exact, safe
 from bot import address
 from bot.ask_user import render_lines
-from bot.card import Card, CardState
+from bot.card import Card, CardState, TaskCard
 from bot.field import Choice, Field, FieldType, Value
 from bot.question import Kind
 from bot.value import FORMAT_SENTENCES
@@ -40,6 +40,17 @@ def card(card: Card, number: int, thread: str = "") -> RenderableType:
     """A card under the number that people type: a panel while it is open, then one line.
     `thread` is named when it is not the one that is shown."""
     return _panel(card, number, thread) if card.open else _settled(card, number)
+
+
+def task(task: TaskCard, number: int, thread: str = "") -> RenderableType:
+    """A background call in a line or two: it is printed again whenever it changes."""
+    mark, colour = ("…", "yellow") if task.open else _MARKS[task.state]
+    line = Text.assemble((safe(task.title), "bold"), f" ({safe(task.status)}) ", safe(task.message))
+    if thread:
+        line.append(f" in thread {safe(thread)}")
+    if task.open:
+        line.append(f"  /cancel {number} stops it", style="bright_black")
+    return _beside(Text(f"{mark} ", style=colour), line)
 
 
 def _settled(card: Card, number: int) -> RenderableType:

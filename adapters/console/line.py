@@ -16,6 +16,7 @@ Whatever you type goes to the agent, except for these:
 - `/answer [N]`: answers a form, one field after the other (Ctrl-C leaves it)
 - `/done [N]`: you have finished on the page
 - `/dismiss [N]`: closes it without an answer
+- `/cancel [N]`: asks the server to stop background call N
 - `/status`: what the agent is doing in this thread
 - `/pending`: the questions that wait for somebody
 - `/stop`: stops the agent in this thread
@@ -61,6 +62,13 @@ class Dismiss:
 
 
 @dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop a background call."""
+
+    number: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """A command that every surface has (`bot.commands`)."""
 
@@ -85,7 +93,7 @@ class Mistake:
 
 
 CardAction = Approve | Decline | Answer | Done | Dismiss
-Action = Blank | Say | CardAction | Ask | Help | Quit | Mistake
+Action = Blank | Say | CardAction | Cancel | Ask | Help | Quit | Mistake
 
 _NUMBER: Final = re.compile(r"#?([0-9]{1,9})")
 
@@ -98,7 +106,7 @@ def parse(line: str) -> Action:
         return Say(line.strip())
     word, rest = _split(line[1:])
     match word.casefold():
-        case "approve" | "remember" | "answer" | "done" | "dismiss" as name:
+        case "approve" | "remember" | "answer" | "done" | "dismiss" | "cancel" as name:
             return _of_card(name, rest)
         case "decline":
             first, note = _split(rest)
@@ -126,6 +134,8 @@ def _of_card(name: str, rest: str) -> Action:
             return Answer(number)
         case "done":
             return Done(number)
+        case "cancel":
+            return Cancel(number)
         case _:
             return Dismiss(number)
 

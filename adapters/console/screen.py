@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console, RenderableType
 
 from adapters.console import draw
-from bot.card import Card
+from bot.card import Card, TaskCard
 from bot.surface import DeliveryError, Place
 
 _REPLIES_KEPT = 100  # of which the printed text is known, to print only what is new
@@ -36,6 +36,7 @@ class Screen:
         self._console = console
         self._thread = thread
         self._cards: dict[str, Shown] = {}
+        self._tasks: dict[str, tuple[int, Place, TaskCard]] = {}
         self._replies: dict[str, str] = {}
 
     def card(self, place: Place, card: Card) -> None:
@@ -49,6 +50,23 @@ class Screen:
             shown.fresh = shown.fresh or (shown.card.open and not card.open)
             shown.card = card
         self._print(draw.card(card, shown.number, self._elsewhere(place)))
+
+    def task(self, place: Place, task: TaskCard) -> None:
+        """Prints what is new of a background call, under the number that cancels it."""
+        number, _, before = self._tasks.get(task.nonce, (len(self._tasks) + 1, place, None))
+        self._tasks[task.nonce] = (number, place, task)
+        if before is None or replace(before, version=task.version) != task:
+            self._print(draw.task(task, number, self._elsewhere(place)))
+
+    def pick_task(self, number: int | None) -> tuple[Place, TaskCard]:
+        """The running background call of this number, or the only one. Raises NoCard."""
+        running = {key: (place, one) for key, place, one in self._tasks.values() if one.open}
+        if number is None and len(running) == 1:
+            return next(iter(running.values()))
+        if number in running:
+            return running[number]
+        numbers = ", ".join(str(key) for key in running)
+        raise NoCard(f"Name one of these: {numbers}." if running else "No background call runs.")
 
     def reply(self, place: Place, message_id: str, text: str) -> None:
         """Prints what the agent says; of a message that grew, what is new."""

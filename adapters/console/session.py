@@ -65,6 +65,8 @@ class Session:
                 self._screen.say(line.HELP)
             case line.Mistake():
                 self._screen.say(action.sentence)
+            case line.Cancel():
+                await self._cancel(action.number)
             case line.Approve() | line.Decline() | line.Answer() | line.Done() | line.Dismiss():
                 try:
                     shown = self._screen.pick(action.number)
@@ -74,6 +76,15 @@ class Session:
                     await self._settle(action, shown)
             case unreachable:
                 assert_never(unreachable)
+
+    async def _cancel(self, number: int | None) -> None:
+        try:
+            place, task = self._screen.pick_task(number)
+        except NoCard as error:
+            self._screen.say(str(error))
+            return
+        told = await self._entry.cancel_task(task.nonce, self._actor, via="console", place=place)
+        self._screen.say(told.sentence)
 
     async def _say(self, text: str) -> None:
         event = Message(

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from adapters.console.screen import Screen
 from adapters.console.session import Interrupted, Session
-from bot.card import Card
+from bot.card import Card, TaskCard
 from bot.surface import Actor, Content, Entry, Pace, Place, Reply
 
 
@@ -72,5 +72,7 @@ class ConsoleSurface:
         match content:
             case Card():
                 self.screen.card(place, content)
+            case TaskCard():
+                self.screen.task(place, content)
             case Reply():
                 self.screen.reply(place, message_id, content.text)

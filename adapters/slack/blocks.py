@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never
 from adapters.slack import limits
 from adapters.slack.text import chunks, escape, mrkdwn, plain, sections, shorten
 from bot import address
-from bot.card import Card, CardState, Kind
+from bot.card import Card, CardState, Kind, TaskCard
 from bot.field import Field
 from bot.surface import Content, Reply
 
@@ -28,6 +28,7 @@ PICK: Final = "pick."  # and the index of the choice
 LINK: Final = "link"
 FINISHED: Final = "finished"
 VISIT: Final = "visit"
+CANCEL: Final = "cancel"
 
 _MARKS: Final = {CardState.DONE: "✅", CardState.REFUSED: "⛔", CardState.CLOSED: "⚪"}
 _BODY: Final = limits.MESSAGE_TEXT - 1_500  # what stands between the title and the buttons
@@ -40,6 +41,8 @@ def message(content: Content, team: str) -> dict[str, Any]:
     match content:
         case Card():
             return {"text": summary(content), "blocks": _card(content, team)}
+        case TaskCard():
+            return {"text": _one_line(content.title), "blocks": _task(content)}
         case Reply():
             return _reply(content)
         case _:
@@ -53,6 +56,8 @@ def minimal(content: Content) -> dict[str, Any]:
         return {"text": escape(shorten(content.text, limits.FALLBACK_TEXT // 5))} | {
             "blocks": [_section(part) for part in chunks(content.text, limits.SECTION)]
         }
+    if isinstance(content, TaskCard):
+        return {"text": _one_line(content.title), "blocks": _task(content)[1:]}
     whole = _in_words(content)
     fits = len(whole) <= limits.SECTION
     blocks = [_section(whole)]
@@ -63,8 +68,23 @@ def minimal(content: Content) -> dict[str, Any]:
 
 def summary(card: Card) -> str:
     """One escaped line for notifications."""
-    said = f"{card.title} — {card.outcome}" if card.outcome else card.title
-    return escape(shorten(said, _SHORT)) or "A question"
+    return _one_line(f"{card.title} — {card.outcome}" if card.outcome else card.title)
+
+
+def _one_line(text: str) -> str:
+    return escape(shorten(text, _SHORT)) or "A question"
+
+
+def _task(task: TaskCard) -> list[Block]:
+    """A background call: what its server says of it, and Cancel while it goes on."""
+    said = task.message or ("Nothing is known of it yet." if task.open else "")
+    mark = "⏳" if task.open else _MARKS.get(task.state, "")
+    blocks = [*_title(task), _section(f"{mark} {shorten(said, 1_000)} ({task.status})".strip())]
+    if task.open:
+        cancel = {"type": "button", "action_id": ACTION + CANCEL, "text": plain("Cancel")}
+        elements = [cancel | {"value": task.nonce, "style": "danger"}]
+        blocks.append({"type": "actions", "elements": elements})
+    return blocks
 
 
 def rich(*elements: dict[str, Any]) -> Block:
@@ -131,7 +151,7 @@ def _card(card: Card, team: str) -> list[Block]:
     return blocks
 
 
-def _title(card: Card) -> list[Block]:
+def _title(card: Card | TaskCard) -> list[Block]:
     title = " ".join(card.title.split())
     if len(title) <= limits.HEADER:
         return [{"type": "header", "text": plain(title, limits.HEADER)}]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -88,6 +88,8 @@ class Clicks:
                 await self._open(click, Verb.DECLINE, modals.note)
             case blocks.LINK:
                 await self._open(click, Verb.ANSWER, modals.link)
+            case blocks.CANCEL:
+                await self._answered(click, lambda actor: self._cancelled(click, actor))
             case blocks.VISIT:
                 pass  # the browser opened the page; nothing is recorded
             case action if action.startswith(blocks.PICK):
@@ -137,6 +139,19 @@ class Clicks:
             )
             return _told(await self._entry.decide(decision))
 
+        await self._answered(click, decided)
+
+    async def _cancelled(self, click: Click, actor: Actor) -> _Outcome:
+        answer = await self._entry.cancel_task(
+            click.nonce, actor, via="slack button", place=click.place
+        )
+        return _Outcome(answer.sentence)
+
+    async def _answered(
+        self, click: Click, decided: Callable[[Actor], Awaitable[_Outcome]]
+    ) -> None:
+        """Returns when the click can be acknowledged; what came of it is told when it is known."""
+
         async def tell() -> None:
             outcome = await deciding
             sentence = outcome.sentence or (_RECORDED if late else "")
@@ -179,11 +194,12 @@ class Clicks:
             return _Outcome(errors=placed)
         return outcome
 
-    async def _guarded(self, person: Any, decided: Callable[[Actor], Any]) -> _Outcome:
+    async def _guarded(
+        self, person: Any, decided: Callable[[Actor], Awaitable[_Outcome]]
+    ) -> _Outcome:
         """The outcome, whatever happens: nobody who clicked is left without an answer."""
         try:
             outcome = await decided(await self._people.actor(person))
-            assert isinstance(outcome, _Outcome)
         except Unknown as unknown:
             log.warning("A click was refused: %s", unknown)
             return _Outcome(_UNKNOWN)

@@ -14,9 +14,9 @@ from bot.chat import Chat
 from bot.core import Core
 from bot.field import Field
 from bot.lease import Held
-from bot.loop import ATTEMPTS
 from bot.move import HOLD_SECONDS
 from bot.question import NotAllowed, Purpose, Question, WrongVerb
+from bot.run import ATTEMPTS
 from bot.surface import DeliveryError
 from bot.tool import Call, Tool, tool
 from storage import chats

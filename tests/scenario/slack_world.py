@@ -70,6 +70,7 @@ class StubEntry:
         self.messages: list[Message] = []
         self.decisions: list[Decision] = []
         self.looks: list[tuple[str, Verb, Actor, Place | None]] = []
+        self.cancelled: list[tuple[str, Actor, Place | None]] = []
         self.seen: set[str] = set()
         self.card = APPROVAL
         self.refusal = ""
@@ -106,6 +107,13 @@ class StubEntry:
 
     async def open_cards(self, place: Place) -> list[Card]:
         return []
+
+    async def cancel_task(
+        self, nonce: str, actor: Actor, *, via: str, place: Place | None = None
+    ) -> Response:
+        await self._trouble()
+        self.cancelled.append((nonce, actor, place))
+        return self.answer or Response(done=True, sentence="The server was asked to stop.")
 
     async def command(self, event: Command) -> str:
         raise AssertionError("the manifest has no command")

@@ -20,6 +20,7 @@ from bot.jobs import EmbeddedEngine
 from bot.loop import Loop
 from bot.scripted import Step
 from bot.service import Service
+from bot.task import Tasks
 from bot.tool import Call, Tool, tool
 from storage.database import Database
 from tests.fakes.clock import WallClock
@@ -99,6 +100,7 @@ async def product(
             handlers = {
                 Job.CHAT: Loop(core, "process").complete,
                 Job.DELIVER: Deliverer(core).deliver,
+                Job.TASK: Tasks(core).poll,
             }
             running_engine = asyncio.create_task(engine.run(handlers))
             try:

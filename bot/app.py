@@ -84,8 +84,9 @@ class App:
             async with only_process(self.db):
                 await self._prepare()
                 await self.engine.recover()
-                self._ready = True
-                yield
+                async with self._servers():
+                    self._ready = True
+                    yield
         except SecondProcess as error:
             raise ConfigError(str(error)) from error
         except DatabaseUnavailable as error:
@@ -98,6 +99,16 @@ class App:
         finally:
             self._ready = False
             await self.db.close()
+
+    @contextlib.asynccontextmanager
+    async def _servers(self) -> AsyncIterator[None]:
+        """The servers that agents take tools from, connected while the program runs."""
+        sources = {one.name: one for agent in self.core.agents.values() for one in agent.sources}
+        async with contextlib.AsyncExitStack() as started:
+            for source in sources.values():
+                started.push_async_callback(source.stop)
+                await source.start()
+            yield
 
     async def _prepare(self) -> None:
         if self.db.sqlite:

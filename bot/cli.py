@@ -18,8 +18,17 @@ from bot.app import App, until_told
 from bot.card import draw
 from bot.clock import WallClock
 from bot.commands import describe
-from bot.config import DEFAULT_PATH, Config, agents_of, load, policies_of, without_approver
+from bot.config import (
+    DEFAULT_PATH,
+    Config,
+    agents_of,
+    load,
+    policies_of,
+    sources_of,
+    without_approver,
+)
 from bot.core import Core
+from bot.doctor import database_health, source_health
 from bot.example_config import EXAMPLE
 from bot.secrets import ConfigError
 from storage import calls, chats, questions
@@ -118,6 +127,22 @@ async def _console(settings: Config, section: dict[str, Any]) -> None:
     async with app.started():
         app.open_surface("console", section)
         await until_told(app.run)
+
+
+@cli.command()
+def doctor(config: ConfigOption = DEFAULT_PATH) -> None:
+    """Looks at the database and the MCP servers, and says what is wrong with each."""
+    if not _run(_doctor(load(config))):
+        raise SystemExit(1)
+
+
+async def _doctor(settings: Config) -> bool:
+    found = [await database_health(Database(settings.database))]
+    for source in sources_of(settings, WallClock()).values():
+        found.append(await source_health(source))
+    for well, sentence in found:
+        out.print(Text(f"{'ok  ' if well else 'BAD '} {sentence}"))
+    return all(well for well, _ in found)
 
 
 @cli.command()

@@ -25,7 +25,7 @@ from pydantic_settings import (
 from bot.approvers import Policies, Policy
 from bot.ask_user_tool import ask_user_tool, in_thread
 from bot.clock import Clock
-from bot.core import Agent
+from bot.core import Agent, ToolSource
 from bot.model import InvalidModel, Model
 from bot.secrets import ConfigError, secret
 from bot.tool import Tool
@@ -40,12 +40,13 @@ class _Section(BaseModel):
 
 
 class AgentSettings(_Section):
-    """`tools`: `module:name` of tools of yours, or `ask_user`."""
+    """`tools`: `module:name`, or `ask_user`. `servers`: names of `[servers.*]`."""
 
     model: str
     base_url: str | None = None
     instructions: str = ""
     tools: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
     context_tokens: int | None = Field(default=None, gt=0)
     max_tokens: int | None = Field(default=None, gt=0)
     temperature: float | None = Field(default=None, ge=0)
@@ -91,6 +92,7 @@ class Config(BaseSettings):
     database: str = "sqlite:///interlock.db"
     agents: dict[str, AgentSettings] = {}
     policies: tuple[PolicySettings, ...] = ()
+    servers: dict[str, dict[str, Any]] = {}
     surfaces: dict[str, dict[str, Any]] = {}
     server: ServerSettings = ServerSettings()
 
@@ -147,10 +149,26 @@ def agents_of(config: Config, clock: Clock) -> dict[str, Agent]:
     """The agents with their models and tools. Raises ConfigError."""
     if not config.agents:
         raise ConfigError("agents is empty: name at least one agent, as [agents.NAME].")
-    return {name: _agent(name, one, clock) for name, one in config.agents.items()}
+    servers = sources_of(config, clock)
+    return {name: _agent(name, one, servers, clock) for name, one in config.agents.items()}
 
 
-def _agent(name: str, settings: AgentSettings, clock: Clock) -> Agent:
+def sources_of(config: Config, clock: Clock) -> dict[str, ToolSource]:
+    """The MCP servers of `[servers.*]`, not yet connected. Raises ConfigError."""
+    if not config.servers:
+        return {}
+    from bot.mcp.settings import server_settings  # the SDK is loaded only where it is used
+    from bot.mcp.source import McpServer
+
+    return {
+        name: McpServer(name, server_settings(name, section), clock)
+        for name, section in config.servers.items()
+    }
+
+
+def _agent(
+    name: str, settings: AgentSettings, servers: Mapping[str, ToolSource], clock: Clock
+) -> Agent:
     provider = settings.model.partition(":")[0]
     try:
         model = Model.open(
@@ -168,11 +186,15 @@ def _agent(name: str, settings: AgentSettings, clock: Clock) -> Agent:
     for one in names:
         if names.count(one) > 1:
             raise ConfigError(f"agents.{name}.tools names {one} twice: remove one.")
+    for one in settings.servers:
+        if one not in servers:
+            raise ConfigError(f"agents.{name}.servers names {one}: there is no [servers.{one}].")
     return Agent(
         name=name,
         model=model,
         instructions=settings.instructions,
         tools=tools,
+        sources=[servers[one] for one in settings.servers],
         calls=settings.calls,
         rounds=settings.rounds,
         max_tokens=settings.max_tokens,

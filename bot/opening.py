@@ -35,9 +35,11 @@ async def open_approval(core: Core, tx: Tx, chat: ChatRow, call: CallRow) -> Non
 
 async def open_ask(
     core: Core, tx: Tx, chat: ChatRow, call: CallRow, asked: Asked, ordinal: int
-) -> None:
-    """What a tool wants to know."""
-    await _open(core, tx, chat, _asked_row(core, chat, call, asked, Purpose.ASK, ordinal))
+) -> str:
+    """What a tool wants to know; returns the question's id."""
+    row = _asked_row(core, chat, call, asked, Purpose.ASK, ordinal)
+    await _open(core, tx, chat, row)
+    return row.id
 
 
 async def open_outcome(core: Core, tx: Tx, chat: ChatRow, call: CallRow) -> None:

@@ -79,6 +79,7 @@ class Recorder:
                 result=done.result,
                 settled_at=now,
                 wake_at=None,
+                **({} if done.task is None else {"task": done.task}),
             ):
                 log.warning("a late result came after the call was settled", call=row.id)
                 return
@@ -121,8 +122,11 @@ class Recorder:
                 for one in earlier
                 if one.ordinal >= ask.ordinal and one.state != QuestionState.SUPERSEDED
             ]
-            if stale:
+            if stale and ask.questions:
                 await self._supersede(tx, stale)
+            if not ask.questions and not await calls.has_open_question(tx, row.id):
+                # What it asked while it ran was answered just now.
+                await calls.move(tx, row.id, was=[CallState.WAITING], to=CallState.READY)
             for number, asked in enumerate(ask.questions):
                 await open_ask(self.core, tx, chat, row, asked, ask.ordinal + number)
             await self._redraw_task(tx, row)

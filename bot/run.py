@@ -12,8 +12,8 @@ from bot.approvers import refusal
 from bot.core import Core, ToolsUnavailable
 from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.lease import Held
-from bot.opening import open_approval
-from bot.question import Purpose
+from bot.opening import open_approval, open_ask
+from bot.question import Asked, Purpose, fields_of
 from bot.record import Recorder
 from bot.reply import say
 from bot.surface import Actor
@@ -240,6 +240,21 @@ class _Journal:
             await self.held.fence(tx)
             await calls.record_step(tx, self.call_id, key, value, now=self.core.now())
 
+    async def ask(self, asked: Asked, ordinal: int) -> str:
+        async with self.core.db.transaction("ask_meanwhile") as tx:
+            await self.held.fence(tx)
+            row = await calls.get(tx, self.call_id)
+            assert row is not None
+            for one in await questions.of_call(tx, self.call_id, purpose=Purpose.ASK):
+                if one.fingerprint == asked.fingerprint and one.state == QuestionState.OPEN:
+                    return one.id
+            return await open_ask(self.core, tx, self.held.chat, row, asked, ordinal)
+
+    async def answer(self, question_id: str) -> Answered | None:
+        async with self.core.db.read() as tx:
+            row = await questions.get(tx, question_id)
+        return None if row is None or row.state == QuestionState.OPEN else _answered(row)
+
     async def progress(self, text: str) -> None:
         async with self.core.db.transaction("show_progress") as tx:
             await say(
@@ -287,7 +302,7 @@ def _answered(row: QuestionRow) -> Answered:
     answer = row.response.get("answer") if isinstance(row.response, Mapping) else None
     content = answer if isinstance(answer, Mapping) else None
     key = row.body.get("key", "")
-    return Answered(row.ordinal, key, row.fingerprint, action, content)
+    return Answered(row.ordinal, key, row.fingerprint, action, content, fields_of(row))
 
 
 def _value(row: QuestionRow) -> Any:

@@ -72,16 +72,19 @@ class Suspend(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The call is over. `failed`: the result tells the model what went wrong."""
+    """The call is over. `failed`: the result tells the model what went wrong. `task`: how a
+    background call ended, as its card shows it."""
 
     result: Any
     failed: bool = False
+    task: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """The call waits for people. `resume` is what the other side wants echoed when it goes on;
-    `ordinal` is the place of the first question among all asks of the call."""
+    `ordinal` is the place of the first question among all asks of the call. Without questions it
+    waits for those that it asked while it ran (`Journal.ask`)."""
 
     questions: tuple[Asked, ...]
     ordinal: int = 0
@@ -126,6 +129,7 @@ class Answered:
     fingerprint: str
     action: Action
     content: Mapping[str, Any] | None
+    fields: tuple[Field, ...] = ()
 
 
 class Journal(Protocol):
@@ -136,6 +140,13 @@ class Journal(Protocol):
     async def record_step(self, key: str, value: Any) -> None: ...
 
     async def progress(self, text: str) -> None: ...
+
+    async def ask(self, asked: Asked, ordinal: int) -> str:
+        """Asks people while the call goes on; returns the question's id. The same question that
+        is open already is not asked twice."""
+
+    async def answer(self, question_id: str) -> Answered | None:
+        """What people said to it; None while it is open."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -53,16 +53,15 @@ class Kinds(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A question that no person is shown. `reason` is a sentence for the log; it quotes neither
-    an address nor a message of the server."""
+    """A question that is declined before a person sees it. `reason` is a sentence for the log; it
+    quotes neither an address nor a message of the server."""
 
     reason: str
-    action: Action = Action.DECLINE
 
     @property
     def result(self) -> t.ElicitResult:
         """What the server is told at once."""
-        return t.ElicitResult(action=self.action.value)
+        return _bare(Action.DECLINE)
 
 
 class Unsupported(Exception):
@@ -255,8 +254,9 @@ def _warning(fields: Sequence[Field]) -> list[str]:
     if not named:
         return []
     more = f" and {len(named) - 5} more" if len(named) > 5 else ""
+    looks = "looks like a secret" if len(named) == 1 else "look like secrets"
     return [
-        f"{', '.join(named[:5])}{more} looks like a secret: a form is no place for one, "
+        f"{', '.join(named[:5])}{more} {looks}: a form is no place for that, "
         "so do not type it here."
     ]
 
@@ -271,7 +271,7 @@ def result_of(answered: Answered, fields: Sequence[Field]) -> t.ElicitResult:
 
     Raises AnswerError when the content does not fit the fields: nothing may be sent then."""
     if answered.action is not Action.ACCEPT:
-        return t.ElicitResult(action=answered.action.value)
+        return _bare(answered.action)
     return _accepted(fields, answered.content, lenient=True)
 
 
@@ -282,8 +282,12 @@ def settled_by(answer: Answer, question: Asked) -> t.ElicitResult:
     if not isinstance(answer, Action):
         return _accepted(question.fields, answer)
     if answer is not Action.ACCEPT:
-        return t.ElicitResult(action=answer.value)
+        return _bare(answer)
     return _accepted(question.fields, None)
+
+
+def _bare(action: Action) -> t.ElicitResult:
+    return t.ElicitResult(action=action.value)
 
 
 def _accepted(fields: Sequence[Field], given: object, *, lenient: bool = False) -> t.ElicitResult:

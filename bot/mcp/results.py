@@ -137,24 +137,23 @@ def _unwrapped(value: Any, texts: Mapping[int, str]) -> tuple[Any, Set[int]]:
     if isinstance(value, Mapping) and value.keys() == {"result"}:
         values.append(value["result"])
     for one in values:
-        repeats = {index for index, text in texts.items() if _says(text, one)}
+        spelled = canonical(one)
+        repeats = {index for index, text in texts.items() if _says(text, one, spelled)}
         if repeats:
             return one, repeats
         # A list may have a text for each of its items.
-        if (
-            isinstance(one, list)
-            and len(one) == len(texts)
-            and all(map(_says, texts.values(), one))
-        ):
-            return one, texts.keys()
+        if isinstance(one, list) and len(one) == len(texts):
+            pairs = zip(texts.values(), one, strict=True)
+            if all(_says(text, item, canonical(item)) for text, item in pairs):
+                return one, texts.keys()
     return value, set()
 
 
-def _says(text: str, value: Any) -> bool:
+def _says(text: str, value: Any, spelled: str) -> bool:
     if isinstance(value, str) and text == value:
         return True
     try:
-        return canonical(json.loads(text)) == canonical(value)
+        return canonical(json.loads(text)) == spelled
     except (ValueError, RecursionError):
         return False
 
@@ -256,7 +255,7 @@ def _mime(told: str, data: bytes) -> str:
 
 def _size(count: int) -> str:
     if count < 1_000:
-        return f"{count} bytes"
+        return "1 byte" if count == 1 else f"{count} bytes"
     if count < 1_000_000:
         return f"{round(count / 1_000)} kB"
     return f"{count / 1_000_000:.3g} MB"

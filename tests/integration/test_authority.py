@@ -31,6 +31,7 @@ from tests.world import (
     effect,
     only_question,
     returned,
+    until,
     world,
 )
 
@@ -340,7 +341,7 @@ async def test_a_lost_run_that_no_other_approver_can_settle_is_for_who_asked(
     w = world(db, call("look"), "I see.", tools=[look])
     chat = await w.chat(by=BEN)
     dead = asyncio.create_task(chat.complete())
-    await started.wait()
+    await until(started.is_set)
     w = await w.restart()
     await w.settle()
     question = await only_question(w.here(chat))

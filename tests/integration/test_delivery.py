@@ -21,7 +21,7 @@ from storage.database import Database, Tx
 from storage.outbox import OutboxRow
 from tests.fakes.model import call
 from tests.fakes.surface import MemorySurface
-from tests.world import BEN, World, audited, copies, effect, only_question, world
+from tests.world import BEN, World, audited, copies, effect, only_question, until, world
 
 HERE = Place("slack", "T1", "C1", "root")
 
@@ -448,7 +448,7 @@ async def test_a_card_settled_while_its_post_was_on_its_way_is_redrawn(db: Datab
     )
     chat = await w.chat()
     delivering = asyncio.create_task(w.settle())
-    await slow.arrived.wait()
+    await until(slow.arrived.is_set)
 
     await (await only_question(chat)).approve(by=BEN)
     slow.go.set()
@@ -466,7 +466,7 @@ async def test_a_card_settled_in_the_moment_its_post_is_recorded_is_redrawn(
     w = World(db, [effect([])], world(db, call("refund"), "Done.").model, surface=slow)
     chat = await w.chat()
     delivering = asyncio.create_task(w.settle())
-    await slow.arrived.wait()
+    await until(slow.arrived.is_set)
     question = await only_question(chat)
     edit_all = outbox.edit_all
 

@@ -20,7 +20,7 @@ from storage.calls import CallState
 from storage.database import Database, Tx
 from storage.questions import DecisionRow, QuestionRow, QuestionState
 from tests.fakes.model import call
-from tests.world import ANA, BEN, CYN, World, audited, effect, only_question, said, world
+from tests.world import ANA, BEN, CYN, World, audited, effect, only_question, said, until, world
 
 TWO_APPROVERS = Policy(name="ops", approvers=frozenset({BEN.key, CYN.key}))
 
@@ -223,7 +223,7 @@ async def test_a_chat_that_is_held_is_left_to_its_holder(db: Database, other_db:
     v = other_process(w, other_db)
     chat = await w.chat()
     holding = asyncio.create_task(chat.complete())
-    await started.wait()
+    await until(started.is_set)
 
     assert await Chat(chat.id, v.core).complete() is None
 

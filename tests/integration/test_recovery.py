@@ -504,9 +504,10 @@ async def test_stopping_a_streaming_answer_ends_it_and_the_chat_is_usable(db: Da
     await until(lambda: bool(w.model.requests))
 
     await chat.cancel(by=ANA)
-    while not running.done():
-        w.clock.advance(1)
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(10):
+        while not running.done():
+            w.clock.advance(1)
+            await asyncio.sleep(0.01)
     await w.settle()
 
     assert (await chat_row(chat)).cancelled_by is None

@@ -107,6 +107,5 @@ class HttpServer:
     async def died(self) -> None:
         """Waits until the process has ended by itself."""
         assert self.process is not None
-        while self.process.poll() is None:
-            await asyncio.sleep(0.02)
+        await asyncio.to_thread(self.process.wait, STARTING)
         self.process = None

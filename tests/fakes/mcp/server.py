@@ -39,7 +39,10 @@ from pydantic import BaseModel, Field
 from tests.fakes.mcp.tasks import Tasks
 
 HOME = Path(os.environ.get("FAKE_MCP_DIR", "."))
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4"
+    "2mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 PAGE = "https://auth.example.com/start?user=42"
 READ_ONLY = t.ToolAnnotations(read_only_hint=True)
 IDEMPOTENT = t.ToolAnnotations(
@@ -341,6 +344,7 @@ def ask_two(service: str, ctx: Context) -> str | t.InputRequiredResult:
 @server.tool()
 def ask_twice(service: str, ctx: Context) -> str | t.InputRequiredResult:
     """Asks who, and when that is answered, where."""
+    asked: t.InputRequests
     match ctx.request_state:
         case None:
             asked = {"who": form("Who asked for it?", WHO)}

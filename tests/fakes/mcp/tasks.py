@@ -19,6 +19,7 @@ from mcp import MCPError
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
 from mcp.server.mcpserver import require_client_extension
+from pydantic import Field
 
 TASKS = "io.modelcontextprotocol/tasks"
 MODERN = frozenset({"2026-07-28"})
@@ -32,7 +33,7 @@ class TaskParams(t.RequestParams):
 
 
 class UpdateParams(TaskParams):
-    input_responses: dict[str, Any] = {}
+    input_responses: dict[str, Any] = Field(default_factory=dict)
 
 
 def question(key: str, row: dict[str, Any]) -> dict[str, Any]:

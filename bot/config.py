@@ -52,6 +52,7 @@ class AgentSettings(_Section):
     temperature: float | None = Field(default=None, ge=0)
     calls: int = Field(default=50, gt=0)
     rounds: int = Field(default=25, gt=0)
+    sees_images: bool = False
 
 
 class PolicySettings(_Section):
@@ -197,6 +198,7 @@ def _agent(
         sources=[servers[one] for one in settings.servers],
         calls=settings.calls,
         rounds=settings.rounds,
+        sees_images=settings.sees_images,
         max_tokens=settings.max_tokens,
         temperature=settings.temperature,
     )

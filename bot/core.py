@@ -68,7 +68,8 @@ class Agent:
     """One agent: what it is told, its model and its tools, in an order that does not change.
 
     `calls`: how many calls of one response are handled. `rounds`: how many times the model is
-    asked before it must have answered a person."""
+    asked before it must have answered a person. `sees_images`: images that tools return are shown
+    to it."""
 
     name: str
     model: ChatModel
@@ -77,6 +78,7 @@ class Agent:
     sources: Sequence[ToolSource] = ()
     calls: int = 50
     rounds: int = 25
+    sees_images: bool = False
     max_tokens: int | None = None
     temperature: float | None = None
 

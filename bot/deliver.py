@@ -6,8 +6,8 @@ import structlog
 
 from bot.card import draw, draw_task
 from bot.core import Core, Job, new_id
-from bot.surface import Content, DeliveryError, Reply, Surface
-from storage import audit, calls, chats, outbox, questions
+from bot.surface import Content, DeliveryError, File, Reply, Surface
+from storage import audit, calls, chats, files, outbox, questions
 from storage.database import Tx
 from storage.outbox import Action, OutboxRow
 
@@ -94,6 +94,10 @@ class Deliverer:
             assert chat is not None
             version = await outbox.current_version(tx, row.subject)
             return draw_task(call, chat.agent, version), version
+        if row.subject.startswith("file:"):
+            file = await files.get(tx, row.subject.removeprefix("file:"))
+            assert file is not None
+            return File(file.name, file.mime_type, file.data), row.version
         post = row if row.action == Action.WHISPER else await outbox.post_of(tx, row.subject)
         assert post is not None
         return Reply(post.text or ""), post.version

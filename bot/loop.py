@@ -201,7 +201,7 @@ class _Drive:
         position = 0 if last is None or last.position is None else last.position
         async with self.core.db.transaction("send_results") as tx:
             await self.held.fence(tx)
-            position = await append_results(self.core, tx, self.chat.id, position, snapshot.calls)
+            position = await append_results(self.core, tx, self.chat, position, snapshot.calls)
             for message in await messages.queued(tx, self.chat.id):
                 position += 1
                 await messages.take_up(tx, message.id, position)

@@ -7,13 +7,14 @@ from typing import Any, assert_never
 
 import structlog
 
-from bot.core import Core, Job
+from bot.core import Core, Job, new_id
 from bot.opening import open_ask, open_outcome
 from bot.question import Purpose
-from bot.tool import Ask, Detached, Done, Outcome
-from storage import audit, calls, chats, outbox, questions
+from bot.tool import Ask, Detached, Done, Outcome, Produced
+from storage import audit, calls, chats, files, outbox, questions
 from storage.calls import CallRow, CallState
 from storage.database import Tx
+from storage.files import FileRow
 from storage.outbox import Priority
 from storage.questions import QuestionRow, QuestionState
 
@@ -88,6 +89,8 @@ class Recorder:
             )
             await self._close_questions(tx, row)
             await self._redraw_task(tx, row)
+            for file in done.files:
+                await self._post_file(tx, row, file)
             await self._stir(tx, row)
 
     async def _close_questions(self, tx: Tx, row: CallRow) -> None:
@@ -106,6 +109,24 @@ class Recorder:
                 tx, subject, priority=Priority.SETTLED, now=self.core.now()
             ):
                 await self.core.wake(tx, Job.DELIVER, channel)
+
+    async def _post_file(self, tx: Tx, row: CallRow, file: Produced) -> None:
+        chat = await chats.get(tx, row.chat_id)
+        assert chat is not None
+        file_id = new_id("file")
+        kept = FileRow(
+            file_id, row.id, file.name[:200], file.mime_type[:200], file.data, self.core.now()
+        )
+        await files.add(tx, kept)
+        await outbox.post(
+            tx,
+            chat.place,
+            nonce=file_id,
+            subject=outbox.file_subject(file_id),
+            chat_id=chat.id,
+            now=self.core.now(),
+        )
+        await self.core.wake(tx, Job.DELIVER, chat.place.channel_key)
 
     async def _ask(self, row: CallRow, ask: Ask) -> None:
         """The call asks: earlier answers that no longer fit are discarded (row Q25)."""

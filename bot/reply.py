@@ -44,7 +44,17 @@ async def say(
             )
         elif await outbox.rewrite(tx, row.id, part):
             await outbox.edit_all(tx, name, priority=priority, now=core.now())
+    await _withdraw_rest(core, tx, subject, len(parts))
     await core.wake(tx, Job.DELIVER, chat.place.channel_key)
+
+
+async def _withdraw_rest(core: Core, tx: Tx, subject: str, parts: int) -> None:
+    """Further parts of a longer text that was said before are no longer said."""
+    number = max(1, parts)
+    while (row := await outbox.post_of(tx, f"{subject}.{number}")) is not None:
+        if await outbox.rewrite(tx, row.id, "(withdrawn)"):
+            await outbox.edit_all(tx, row.subject, priority=Priority.POST, now=core.now())
+        number += 1
 
 
 async def close_turn(core: Core, tx: Tx, chat: ChatRow, position: int, text: str) -> None:

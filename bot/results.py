@@ -5,28 +5,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.core import Core
-from bot.transcript import CallReturn, dump, returns_message
-from storage import messages
+from bot.transcript import CallReturn, Image, dump, returns_message
+from storage import files, messages
 from storage.calls import CallRow, CallState
+from storage.chats import ChatRow
 from storage.database import Tx, canonical
+
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+IMAGES_LIMIT = 4_000_000  # bytes of all images of one round: they are sent with every turn
 
 
 async def append_results(
-    core: Core, tx: Tx, chat_id: str, position: int, calls: Sequence[CallRow]
+    core: Core, tx: Tx, chat: ChatRow, position: int, calls: Sequence[CallRow]
 ) -> int:
     """Puts the results of settled calls into the history after `position`; returns the last
     position now."""
     if not calls:
         return position
+    agent = core.agents.get(chat.agent)
+    images = await _images(tx, calls) if agent is not None and agent.sees_images else []
     await messages.append(
         tx,
-        chat_id,
+        chat.id,
         position=position + 1,
         kind="request",
-        body=dump(returns_message([return_of(call) for call in calls], [])),
+        body=dump(returns_message([return_of(call) for call in calls], [], images)),
         now=core.now(),
     )
     return position + 1
+
+
+async def _images(tx: Tx, calls: Sequence[CallRow]) -> list[Image]:
+    """What the calls produced that a model can look at, up to a size that can be sent each turn."""
+    found, room = [], IMAGES_LIMIT
+    for call in calls:
+        for file in await files.of_call(tx, call.id):
+            if file.mime_type in IMAGE_TYPES and len(file.data) <= room:
+                room -= len(file.data)
+                found.append(Image(file.name, file.mime_type, file.data))
+    return found
 
 
 def return_of(call: CallRow) -> CallReturn:

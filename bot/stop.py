@@ -87,7 +87,7 @@ async def _end_turn(core: Core, tx: Tx, held: Held, snapshot: Snapshot) -> None:
     going_on = last is not None and (last.kind == "request" or bool(snapshot.calls))
     if going_on and last is not None and last.position is not None:
         settled = await calls.of_round(tx, last.id) if snapshot.calls else []
-        position = await append_results(core, tx, chat.id, last.position, settled)
+        position = await append_results(core, tx, chat, last.position, settled)
         await close_turn(core, tx, chat, position + 1, "Stopped.")
     await chats.uncancel(tx, chat.id)
     await audit.record(tx, "stopped", now=core.now(), chat_id=chat.id, actor=chat.cancelled_by)

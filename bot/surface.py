@@ -25,6 +25,7 @@ __all__ = [
     "Decision",
     "DeliveryError",
     "Entry",
+    "File",
     "Look",
     "Message",
     "Pace",
@@ -105,7 +106,16 @@ class Reply:
     text: str
 
 
-Content = Card | TaskCard | Reply
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that a call produced. Its name is ours, its content is not: nothing opens it."""
+
+    name: str
+    mime_type: str
+    data: bytes
+
+
+Content = Card | TaskCard | Reply | File
 
 
 class DeliveryError(Exception):

@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 import re
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
@@ -71,6 +72,15 @@ class Suspend(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
+class Produced:
+    """A file that a call produced: posted to the thread, and shown to a model that sees images."""
+
+    name: str
+    mime_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The call is over. `failed`: the result tells the model what went wrong. `task`: how a
     background call ended, as its card shows it."""
@@ -78,6 +88,7 @@ class Done:
     result: Any
     failed: bool = False
     task: Any = None
+    files: tuple[Produced, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +189,8 @@ class Call:
             raise ValueError("ask() takes fields or the address of a page, not both.")
         if self.journal is None:
             raise InputRequired([asked])
+        if self.suspended is not None:  # an earlier ask, which the tool swallowed, comes first
+            raise self.suspended
         ordinal, self.asks = self.asks, self.asks + 1
         if ordinal < len(self.recorded):
             earlier = self.recorded[ordinal]
@@ -192,6 +205,8 @@ class Call:
         unknown: a person is asked, nothing is repeated."""
         if self.journal is None:
             return await effect()
+        if self.suspended is not None:
+            raise self.suspended
         known, value = await self.journal.step(key)
         if known:
             return value
@@ -250,22 +265,34 @@ class Tool:
     async def run(self, args: Mapping[str, Any], call: Call) -> Outcome:
         """Runs the function on validated arguments. What it raises becomes a failed result;
         only NobodyToAsk and cancellation pass through."""
-        values = self.arguments.model_validate(args)
-        named = {name: getattr(values, name) for name in type(values).model_fields}
         try:
-            result = await (
-                self.function(call, **named) if self.takes_call else self.function(**named)
-            )
-        except Suspend as suspend:
-            return Ask((suspend.asked,), suspend.ordinal)
+            result = await self._result(args, call)
         except (NobodyToAsk, InputRequired):
             raise
         except ToolFailed as error:
-            return Done(str(error), failed=True)
+            return self._unless_asked(call, Done(str(error), failed=True))
         except Exception as error:
-            return Done(f"{self.name} failed: {type(error).__name__}: {error}", failed=True)
-        if call.suspended is not None:  # the tool swallowed it with a bare except: it waits anyway
+            why = f"{self.name} failed: {type(error).__name__}: {error}"
+            return self._unless_asked(call, Done(why, failed=True))
+        except BaseException:
+            # Suspend, by itself or in the group of a tool's own tasks; else it is not ours.
+            if call.suspended is None:
+                raise
             return Ask((call.suspended.asked,), call.suspended.ordinal)
+        return self._unless_asked(call, self._done(result))
+
+    async def _result(self, args: Mapping[str, Any], call: Call) -> Any:
+        values = self.arguments.model_validate(args)
+        named = {name: getattr(values, name) for name in type(values).model_fields}
+        return await (self.function(call, **named) if self.takes_call else self.function(**named))
+
+    def _unless_asked(self, call: Call, done: Done) -> Outcome:
+        """A tool that swallowed the suspension waits all the same."""
+        if call.suspended is None:
+            return done
+        return Ask((call.suspended.asked,), call.suspended.ordinal)
+
+    def _done(self, result: Any) -> Done:
         try:
             return Done(_fit(_plain(result), self.name))
         except (TypeError, ValueError, RecursionError):
@@ -357,9 +384,10 @@ def _make(
         if one.name not in hints:
             raise TypeError(f"The parameter {one.name} of the tool {name} has no type.")
         fields[one.name] = (hints[one.name], ... if one.default is one.empty else one.default)
-    arguments = pydantic.create_model(
-        name, __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False), **fields
-    )
+    config = pydantic.ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=())
+    with warnings.catch_warnings():  # a parameter may be named like a method of the model
+        warnings.simplefilter("ignore", UserWarning)
+        arguments = pydantic.create_model(name, __config__=config, **fields)
     return Tool(
         name=name,
         description=inspect.cleandoc(function.__doc__ or ""),

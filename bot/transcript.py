@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -27,6 +28,7 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
 
@@ -54,6 +56,7 @@ FRESH_TURNS: Final = 3  # user turns whose tool results are never cleared
 SUMMARY_TOKENS: Final = 1_000  # kept free for a summary that is yet to be written
 QUOTED: Final = 2_000  # characters of one result that the summarising model reads
 NAME_LENGTH: Final = 80
+IMAGE_TOKENS: Final = 1_500  # about what providers count for one image
 
 _BREAKS: Final = re.compile(r"[\x7f-\x9f\u2028\u2029]")  # what else may be read as a line's end
 # Rows carry their own time; a constant here makes equal words equal bytes.
@@ -76,6 +79,15 @@ class CallReturn:
 class Said:
     text: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image that a tool returned, for a model that sees images."""
+
+    name: str
+    mime_type: str
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +140,10 @@ def user_message(text: str, *, name: str) -> ModelMessage:
     return ModelRequest(parts=[_prompt(_quoted(text, name))])
 
 
-def returns_message(returns: Sequence[CallReturn], said: Sequence[Said]) -> ModelMessage:
-    """The outcomes of a round of calls, then what people said while it ran."""
+def returns_message(
+    returns: Sequence[CallReturn], said: Sequence[Said], images: Sequence[Image] = ()
+) -> ModelMessage:
+    """The outcomes of a round of calls, images that they produced, then what people said."""
     # A failure is a return with the outcome "failed": Anthropic and Bedrock get their error flag,
     # the others {"error": ...}. A retry prompt would demand the call again, which is wrong for a
     # call that was declined or may have half run, and is deprecated in pydantic-ai 2.68.
@@ -143,6 +157,10 @@ def returns_message(returns: Sequence[CallReturn], said: Sequence[Said]) -> Mode
         )
         for item in returns
     ]
+    for image in images:
+        label = _json({"image of a tool": image.name})
+        content: list[UserContent] = [label, BinaryContent(image.data, media_type=image.mime_type)]
+        parts.append(UserPromptPart(content=content, timestamp=_NO_TIME))
     parts += [_prompt(_quoted(item.text, item.name)) for item in said]
     return ModelRequest(parts=parts)
 
@@ -360,6 +378,9 @@ def _estimate(message: ModelMessage) -> int:
         match part:
             case UserPromptPart(content=str(content)) | TextPart(content=content):
                 text = content
+            case UserPromptPart():  # with images
+                total += IMAGE_TOKENS
+                text = ""
             case ThinkingPart():
                 text = part.content + (part.signature or "")
             case ToolCallPart():

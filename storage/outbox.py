@@ -83,6 +83,10 @@ def task_subject(call_id: str) -> str:
     return f"task:{call_id}"
 
 
+def file_subject(file_id: str) -> str:
+    return f"file:{file_id}"
+
+
 async def bump(tx: Tx, subject: str) -> None:
     """What the subject shows has changed: a copy that is on its way is redrawn on arrival."""
     await tx.change(

@@ -181,6 +181,18 @@ steps = Table(
     Column("created_at", Time, nullable=False),
 )
 
+files = Table(
+    "files",
+    metadata,
+    _id(),
+    Column("call_id", Id, ForeignKey("tool_calls.id"), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("mime_type", String(200), nullable=False),
+    Column("data", sa.LargeBinary, nullable=False),
+    Column("created_at", Time, nullable=False),
+    Index("ix_files_call_id", "call_id"),
+)
+
 rules = Table(
     "rules",
     metadata,

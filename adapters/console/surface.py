@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
+from pathlib import Path
 
 from aiohttp import web
 from prompt_toolkit import PromptSession
@@ -13,7 +15,7 @@ from rich.console import Console
 from adapters.console.screen import Screen
 from adapters.console.session import Interrupted, Session
 from bot.card import Card, TaskCard
-from bot.surface import Actor, Content, Entry, Pace, Place, Reply
+from bot.surface import Actor, Content, Entry, File, Pace, Place, Reply
 
 
 class ConsoleSurface:
@@ -74,5 +76,9 @@ class ConsoleSurface:
                 self.screen.card(place, content)
             case TaskCard():
                 self.screen.task(place, content)
+            case File():
+                path = Path(tempfile.gettempdir()) / f"interlock-{message_id}-{content.name}"
+                path.write_bytes(content.data)
+                self.screen.say(f"{content.name} ({content.mime_type}) is in {path}")
             case Reply():
                 self.screen.reply(place, message_id, content.text)

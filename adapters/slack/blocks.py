@@ -14,7 +14,7 @@ from adapters.slack.text import chunks, escape, mrkdwn, plain, sections, shorten
 from bot import address
 from bot.card import Card, CardState, Kind, TaskCard
 from bot.field import Field
-from bot.surface import Content, Reply
+from bot.surface import Content, File, Reply
 
 Block = dict[str, Any]
 
@@ -45,6 +45,8 @@ def message(content: Content, team: str) -> dict[str, Any]:
             return {"text": _one_line(content.title), "blocks": _task(content)}
         case Reply():
             return _reply(content)
+        case File():
+            return {"text": _one_line(content.name), "blocks": [_section(content.name)]}
         case _:
             assert_never(content)
 
@@ -56,6 +58,8 @@ def minimal(content: Content) -> dict[str, Any]:
         return {"text": escape(shorten(content.text, limits.FALLBACK_TEXT // 5))} | {
             "blocks": [_section(part) for part in chunks(content.text, limits.SECTION)]
         }
+    if isinstance(content, File):
+        return message(content, "")
     if isinstance(content, TaskCard):
         return {"text": _one_line(content.title), "blocks": _task(content)[1:]}
     whole = _in_words(content)

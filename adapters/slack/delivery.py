@@ -15,7 +15,7 @@ from adapters.slack import blocks, limits
 from adapters.slack.events import Identity
 from adapters.slack.refusal import code_of, pointers_of, retry_after, status_of
 from adapters.slack.text import escape, shorten
-from bot.surface import Content, DeliveryError, Place
+from bot.surface import Content, DeliveryError, File, Place
 
 log = logging.getLogger(__name__)
 
@@ -85,12 +85,26 @@ class Delivery:
             )
             return str(answer["ts"])
 
+        if isinstance(content, File):
+            return await self._upload(place, content, nonce)
         with _typed("post", unsure=True):
             try:
                 return await send(blocks.message(content, me.team))
             except SlackApiError as error:
                 _or_raise(error)
                 return await send(blocks.minimal(content))
+
+    async def _upload(self, place: Place, file: File, nonce: str) -> str:
+        """Returns the file's id. The nonce is in its name, by which it is found again."""
+        with _typed("upload", unsure=True):
+            answer = await self._client.files_upload_v2(
+                channel=place.channel,
+                thread_ts=place.root,
+                filename=f"{nonce}-{file.name}",
+                title=file.name,
+                content=file.data,
+            )
+            return str(answer["file"]["id"])
 
     async def edit(self, me: Identity, place: Place, message_id: str, content: Content) -> None:
         async def send(shown: dict[str, Any]) -> None:
@@ -135,7 +149,9 @@ def _carries(message: dict[str, Any], me: Identity, nonce: str) -> bool:
     ours = message.get("bot_id") == me.bot or message.get("user") == me.user
     metadata = message.get("metadata") or {}
     payload = metadata.get("event_payload") or {}
-    return ours and metadata.get("event_type") == METADATA and payload.get("nonce") == nonce
+    named = any(str(one.get("name", "")).startswith(nonce) for one in message.get("files") or ())
+    marked = metadata.get("event_type") == METADATA and payload.get("nonce") == nonce
+    return ours and (marked or named)
 
 
 def _or_raise(error: SlackApiError) -> None:

@@ -50,6 +50,7 @@ SCOPES: Final = frozenset(
         "app_mentions:read",
         "channels:history",
         "chat:write",
+        "files:write",
         "groups:history",
         "im:history",
         "mpim:history",

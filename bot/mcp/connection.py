@@ -16,22 +16,31 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import httpx2
 import mcp.types as t
-import pydantic
 import structlog
-from mcp import Client, MCPError
+from mcp import Client
 from mcp.client import ClientRequestContext
 from mcp.client._transport import Transport
-from mcp.client.auth.exceptions import OAuthFlowError
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import ProgressFnT
 
+from bot.clock import Clock
 from bot.mcp import extension
 from bot.mcp.extension import CreatedTask, TasksClient, TaskSnapshot
+from bot.mcp.failure import (
+    BadAnswer,
+    ConnectionFailed,
+    Era,
+    Lost,
+    NotSent,
+    Rejected,
+    Words,
+    ends_connection,
+)
 from bot.mcp.settings import ServerSettings
 from bot.mcp.transport import (
     EXCHANGE,
@@ -45,9 +54,10 @@ from bot.mcp.transport import (
     secrets_of,
 )
 
+__all__ = ["BadAnswer", "Connection", "ConnectionFailed", "Lost", "NotSent", "Rejected"]
+
 log = structlog.get_logger(__name__)
 
-Era = Literal["modern", "legacy", "unknown"]
 R = TypeVar("R")
 Use = Callable[[ClientSession], Awaitable[R]]
 
@@ -58,73 +68,43 @@ _STEADY = 10.0  # seconds after which a connection counts as one that works
 _STOPPING = 6.0  # seconds; the SDK gives a child two and two more before it kills it
 _PAGES = 100  # of a tool list; a server that never ends must not keep us
 _MODERN = "2026-07-28"
-_WORDS = 300  # characters of what a server says, in a sentence of ours
-
-# The server is not what it was when it was discovered: the next operation looks again.
-_OTHER_SERVER = (
-    t.UNSUPPORTED_PROTOCOL_VERSION,
-    t.INVALID_REQUEST,
-    t.METHOD_NOT_FOUND,
-    t.INTERNAL_ERROR,
-)
-
-# Texts of mcp 2.3.0 and its servers.
-_SESSION_GONE = ("Session not found", "Session terminated")
-_NO_ANSWER = ("server answered a request with 202", "Unexpected content type")
-
-
-class Failure(Exception):
-    """A request without a result; the text is a sentence that names the server."""
-
-
-class NotSent(Failure):
-    """Nothing of it reached the server: it surely did not run."""
-
-
-class Lost(Failure):
-    """No answer came, and nobody knows whether it ran."""
-
-
-class Rejected(Failure):
-    """The server answered with a JSON-RPC error, which `code`, `message` and `data` are of."""
-
-    def __init__(self, sentence: str, code: int, message: str, data: Any = None) -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.message = message
-        self.data = data
-
-
-class BadAnswer(Failure):
-    """It ran, but its answer is malformed, breaks the schema of the tool, or is too large."""
 
 
 class Connection:
     """One server. `start()` begins to look for it and returns at once.
 
     `on_list_changed` is called when a server with a standing connection says that its tools have
-    changed; the others say for how long a list holds (`tools_ttl`, seconds; None: not said)."""
+    changed; the others say how long a list holds (`tools_ttl`, seconds; None: not said)."""
 
-    def __init__(self, name: str, settings: ServerSettings) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: ServerSettings,
+        clock: Clock,
+        *,
+        on_list_changed: Callable[[], None] = lambda: None,
+    ) -> None:
         """Raises ConfigError when a secret that the settings name is not set."""
         self.name = name
         self.settings = settings
-        self.on_list_changed: Callable[[], None] = lambda: None
+        self._clock = clock
+        self._on_list_changed = on_list_changed
         self.tools_ttl: float | None = None
-        self._secrets = secrets_of(name, settings)
+        self._words = Words(name, secrets_of(name, settings))
         self._http: httpx2.AsyncClient | None = None
         self._guarded: Guarded | None = None
         self._owner: asyncio.Task[None] | None = None
-        self._attempt: asyncio.Future[Failure | None]  # the one under way, or the next
+        self._attempt: asyncio.Future[ConnectionFailed | None]  # the one under way, or the next
         self._wanted = asyncio.Event()  # somebody waits: do not pause
         self._over = asyncio.Event()  # what is connected is no longer good
+        self._up = False  # whether the current attempt has become a connection
         self._session: ClientSession | None = None  # of the standing connection
         self._discovered: t.DiscoverResult | None = None  # of a server without one
         self._version = ""
         self._open: list[Exchange] = []
         self._turn = asyncio.Lock()
         self._tools: list[t.Tool] | None = None
-        self._answered: datetime | None = None
+        self._answered: float | None = None
         self._trouble = "is not connected yet"
 
     def __repr__(self) -> str:
@@ -139,8 +119,8 @@ class Connection:
         return "modern" if self._version >= _MODERN else "legacy"
 
     @property
-    def connected(self) -> bool:
-        return self._session is not None or self._discovered is not None
+    def _link(self) -> object:
+        return self._session or self._discovered
 
     @property
     def _attempt_limit(self) -> float:
@@ -149,11 +129,14 @@ class Connection:
     @property
     def health(self) -> str:
         """A sentence for people."""
-        last = f"last answer {self._answered:%Y-%m-%d %H:%M:%S} UTC" if self._answered else ""
+        last = ""
+        if self._answered is not None:
+            at = datetime.fromtimestamp(self._answered, UTC)
+            last = f", last answer {at:%Y-%m-%d %H:%M:%S} UTC"
         if self._trouble:
-            return f"{self.name} {self._trouble}{f' ({last})' if last else ''}."
+            return f"{self.name} {self._trouble}{last}."
         way = "HTTP" if self.settings.url is not None else "stdio"
-        return f"{self.name} is connected ({self._version} over {way}, {last})."
+        return f"{self.name} is connected ({self._version} over {way}{last})."
 
     # Its life
 
@@ -172,7 +155,7 @@ class Connection:
         if owner is None:
             return
         self._drop()
-        self._attempt.set_result(self._not_sent("is not connected: it was stopped"))
+        self._attempt.set_result(self._words.not_sent("is not connected: it was stopped"))
         self._wanted.set()
         await asyncio.wait([owner], timeout=_STOPPING)
         owner.cancel()
@@ -189,13 +172,16 @@ class Connection:
         while self._owner is not None:
             self._wanted.clear()
             self._over.clear()
+            self._up = False
             began = clock()
+            exchange = Exchange()
+            EXCHANGE.set(exchange)
             try:
                 await self._connect()
             except Exception as error:
-                self._trouble_with(self._connecting_failed(error))
+                self._trouble_with(self._words.of_attempt(error, exchange, self._attempt_limit))
             else:
-                self._trouble_with(self._not_sent("has ended the connection"))
+                self._trouble_with(self._words.not_sent("has ended the connection"))
             pause = first if clock() - began > _STEADY else min(pause * 2, longest)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -203,21 +189,15 @@ class Connection:
 
     async def _connect(self) -> None:
         """One attempt, and the connection for as long as it is good."""
-        exchange = Exchange()
-        EXCHANGE.set(exchange)
         if self._guarded is not None:
             self._guarded.negotiating = True
-        found: t.DiscoverResult | None = None
-        try:
-            async with asyncio.timeout(self._attempt_limit) as deadline:
-                async with self._client(self.settings.protocol) as client:
-                    deadline.reschedule(None)
-                    self._version = client.protocol_version
-                    found = client.session.discover_result if self._http is not None else None
-                    if found is None:
-                        await self._stand(client)
-        except MCPError as error:
-            raise self._failure(error, exchange) from error
+        async with asyncio.timeout(self._attempt_limit) as deadline:
+            async with self._client(self.settings.protocol) as client:
+                deadline.reschedule(None)
+                self._version = client.protocol_version
+                found = client.session.discover_result if self._http is not None else None
+                if found is None:
+                    await self._stand(client)
         if found is not None:
             self._discovered = found
             self._connected()
@@ -253,6 +233,7 @@ class Connection:
     def _connected(self) -> None:
         if self._guarded is not None:
             self._guarded.negotiating = False
+        self._up = True
         self._heard()
         log.info("mcp server connected", server=self.name, version=self._version)
         if not self._attempt.done():
@@ -266,10 +247,10 @@ class Connection:
             self._attempt = asyncio.get_running_loop().create_future()
         self._over.set()
 
-    def _trouble_with(self, failure: Failure) -> None:
-        """An attempt has failed: who waits for it is told why. Or a connection has ended."""
-        was_connected = self._over.is_set() or self._attempt.done()
-        if not was_connected:
+    def _trouble_with(self, failure: ConnectionFailed) -> None:
+        """An attempt has failed: who waits for it is told why. Or a connection has ended: who
+        waits, waits for the next attempt."""
+        if not self._up and not self._attempt.done():
             self._attempt.set_result(failure)
         self._drop()
         self._failed(failure)
@@ -278,20 +259,22 @@ class Connection:
     async def _ready(self) -> None:
         """Raises NotSent when there is no connection and the next attempt fails."""
         if self._owner is None:
-            raise self._not_sent("is not connected: its connection was not started")
-        if self.connected:
+            raise self._words.not_sent("is not connected: its connection was not started")
+        if self._link is not None:
             return
         attempt = self._attempt
         self._wanted.set()
         await asyncio.wait([attempt], timeout=self._attempt_limit + _STOPPING)
-        failure = attempt.result() if attempt.done() else self._not_sent("is not connected yet")
+        failure = (
+            attempt.result() if attempt.done() else self._words.not_sent("is not connected yet")
+        )
         if failure is not None:
             raise failure
 
     # Requests
 
     async def list_tools(self) -> list[t.Tool]:
-        """All tools, over all pages. Raises Failure."""
+        """All tools, over all pages. Raises ConnectionFailed."""
         tools, ttl = await self._again(self._walk)
         self._tools = tools
         self.tools_ttl = ttl
@@ -325,7 +308,7 @@ class Connection:
 
         `answers` and `state` go on with a call that asked (2026-07-28). `on_elicit` answers what
         an older server asks during the call; it is cancelled when the question is withdrawn.
-        Raises Failure: whether the tool may have run is its kind."""
+        Raises ConnectionFailed: whether the tool may have run is its kind."""
         await self._know(name)
         asks = self.era == "legacy" and self.settings.questions != "none"
         limit = self.settings.call_timeout
@@ -359,22 +342,23 @@ class Connection:
                 await self._list_before(name)
                 result = await self._request(use, on_elicit)
         if self._http is None and len(result.model_dump_json()) > SIZE_LIMIT:
-            raise self._bad_answer(f"it is over {SIZE_LIMIT} bytes")
+            raise self._words.bad_answer(f"it is over {SIZE_LIMIT} bytes")
         assert isinstance(result, t.CallToolResult | t.InputRequiredResult | CreatedTask)
         return result
 
     async def get_task(self, task_id: str) -> TaskSnapshot:
-        """Raises Failure; Rejected with -32602 when the server does not know the task (any more)."""
+        """Raises ConnectionFailed: Rejected with -32602 when the server does not, or no longer,
+        know the task."""
         request = extension.get_task(task_id)
         return await self._again(lambda session: session.send_request(request, TaskSnapshot))
 
     async def update_task(self, task_id: str, answers: t.InputResponses) -> None:
-        """Raises Failure. Sending the same again does no harm."""
+        """Raises ConnectionFailed. Sending the same again does no harm."""
         request = extension.update_task(task_id, answers)
         await self._request(lambda session: session.send_request(request, t.EmptyResult))
 
     async def cancel_task(self, task_id: str) -> None:
-        """Raises Failure."""
+        """Raises ConnectionFailed."""
         request = extension.cancel_task(task_id)
         await self._request(lambda session: session.send_request(request, t.EmptyResult))
 
@@ -387,10 +371,10 @@ class Connection:
     async def _list_before(self, name: str) -> None:
         try:
             tools = await self.list_tools()
-        except Failure as error:
+        except ConnectionFailed as error:
             raise NotSent(str(error)) from error
         if not any(one.name == name for one in tools):
-            raise self._not_sent(f"offers no tool named {name}")
+            raise self._words.not_sent(f"offers no tool named {name}")
 
     async def _again(self, use: Use[R]) -> R:
         """For what may be repeated."""
@@ -401,6 +385,7 @@ class Connection:
 
     async def _request(self, use: Use[R], on_elicit: OnElicit | None = None) -> R:
         await self._ready()
+        used, standing = self._link, self._session is not None
         exchange = Exchange(on_elicit)
         task = asyncio.current_task()
         cancelling = task.cancelling() if task is not None else 0
@@ -411,7 +396,10 @@ class Connection:
         except Exception as error:
             if task is not None and task.cancelling() > cancelling:
                 raise asyncio.CancelledError from error  # the failure came with it
-            raise self._failed(self._failure(error, exchange)) from error
+            if used is self._link and ends_connection(error, self.era, standing=standing):
+                self._drop()
+            limit = self.settings.call_timeout
+            raise self._failed(self._words.of_request(error, exchange, limit)) from error
         finally:
             self._open.remove(exchange)
             EXCHANGE.reset(token)
@@ -422,7 +410,7 @@ class Connection:
         if self._session is not None:
             return await use(self._session)
         if self._discovered is None:
-            raise self._not_sent("was disconnected just now")
+            raise self._words.not_sent("was disconnected just now")
         async with self._client(self._version, self._discovered) as client:
             _fresh_ids(client.session)
             self._teach(client.session)
@@ -461,12 +449,8 @@ class Connection:
         if absorb is not None and self._tools is not None:
             absorb(t.ListToolsResult(tools=list(self._tools)), complete=True)
 
-    async def _noticed(self, message: t.ServerNotification | Exception) -> None:
-        if isinstance(message, t.ToolListChangedNotification):
-            self.on_list_changed()
-
     async def _asked(
-        self, _context: ClientRequestContext, params: t.ElicitRequestParams
+        self, context: ClientRequestContext, params: t.ElicitRequestParams
     ) -> t.ElicitResult:
         """A question of an older server; over HTTP the context says which call it belongs to."""
         exchange = EXCHANGE.get()
@@ -498,13 +482,13 @@ class Connection:
                 None if exchange.asking else now + self.settings.call_timeout
             )
 
-    # Failures
+    # What was heard
 
     def _heard(self) -> None:
-        self._answered = datetime.now(UTC)
+        self._answered = self._clock.now()
         self._trouble = ""
 
-    def _failed(self, failure: Failure) -> Failure:
+    def _failed(self, failure: ConnectionFailed) -> ConnectionFailed:
         if isinstance(failure, NotSent | Lost):
             self._trouble = str(failure).removeprefix(f"{self.name} ").rstrip(".")
         else:
@@ -512,120 +496,11 @@ class Connection:
         return failure
 
     def _said(self, line: str) -> None:
-        log.info("mcp server says", server=self.name, line=self._clean(line))
+        log.info("mcp server says", server=self.name, line=self._words.clean(line))
 
-    def _clean(self, text: str) -> str:
-        """One line without the secrets that the server was given, which it may repeat."""
-        for one in self._secrets:
-            text = text.replace(one, "[secret]")
-        line = " ".join(text.split())
-        return line if len(line) <= _WORDS else f"{line[:_WORDS]}…"
-
-    def _not_sent(self, clause: str) -> NotSent:
-        return NotSent(self._clean(f"{self.name} {clause.rstrip('.')}."))
-
-    def _lost(self, why: str) -> Lost:
-        why = why.rstrip(".")
-        return Lost(
-            self._clean(f"{self.name} gave no answer ({why}), so it may or may not have happened.")
-        )
-
-    def _bad_answer(self, why: str) -> BadAnswer:
-        why = why.rstrip(".")
-        return BadAnswer(self._clean(f"{self.name} answered, but the answer is of no use: {why}."))
-
-    def _rejected(self, error: MCPError, message: str) -> Rejected:
-        message = self._clean(message)
-        return Rejected(
-            f"{self.name} refused: {message.rstrip('.')}.", error.code, message, error.data
-        )
-
-    def _connecting_failed(self, error: Exception) -> NotSent:
-        match _leaf(error):
-            case NotSent() as failure:
-                return failure
-            case Failure() as failure:
-                return NotSent(str(failure))
-            case TimeoutError():
-                return self._not_sent(f"did not answer within {self._attempt_limit:g} seconds")
-            case OSError() as failure if self._http is None:
-                program = self.settings.command[0]
-                return self._not_sent(f"cannot be started: {program}: {failure.strerror}")
-            case failure:
-                return self._not_sent(f"could not be reached: {explained(failure)}")
-
-    def _failure(self, error: BaseException, exchange: Exchange) -> Failure:
-        """What a failed request means."""
-        leaf = _leaf(error)
-        match leaf:
-            case Failure():
-                return leaf
-            case OAuthFlowError():
-                return self._not_sent(f"could not be asked: no token: {explained(leaf)}")
-            case _ if exchange.unsent:
-                return self._not_sent(f"could not be reached: {exchange.unsent}")
-            case _ if exchange.oversized:
-                return self._bad_answer(f"it is over {SIZE_LIMIT} bytes")
-            case _ if exchange.broken:
-                return self._lost(exchange.broken)
-            case MCPError():
-                return self._answered_with(leaf, exchange)
-            case pydantic.ValidationError():
-                return self._bad_answer(f"it is malformed ({_first_fault(leaf)})")
-            case RuntimeError():
-                return self._bad_answer(str(leaf).partition("\n")[0])
-            case TimeoutError():
-                return self._lost(f"within {self.settings.call_timeout:g} seconds")
-            case _:
-                return self._lost(explained(leaf))
-
-    def _answered_with(self, error: MCPError, exchange: Exchange) -> Failure:
-        """The SDK (2.3.0) also reports as errors of the server what it found out itself."""
-        message = error.message
-        match error.code:
-            case t.CONNECTION_CLOSED if "byte limit" in message:
-                return self._bad_answer(f"it is over {SIZE_LIMIT} bytes")
-            case t.CONNECTION_CLOSED | t.REQUEST_TIMEOUT:
-                if message == "Connection closed":
-                    self._drop()
-                return self._lost(message)
-            case t.PARSE_ERROR if message.startswith("Failed to parse"):
-                return self._bad_answer("it is malformed")
-            case t.INVALID_REQUEST if self.era == "legacy" and message in _SESSION_GONE:
-                self._drop()
-                return self._not_sent("has forgotten the session, so it was not asked")
-            case t.INVALID_REQUEST if message.startswith(_NO_ANSWER):
-                return self._lost(message)
-            case t.UNSUPPORTED_PROTOCOL_VERSION:
-                self._drop()
-                return self._not_sent("speaks another version of the protocol now")
-            case t.INTERNAL_ERROR if message == "Server returned an error response":
-                return self._http_error(error, exchange.status or 500)
-            case code:
-                if code in _OTHER_SERVER and self._discovered is not None:
-                    self._drop()
-                return self._rejected(error, message)
-
-    def _http_error(self, error: MCPError, status: int) -> Failure:
-        if status >= 500:
-            return self._lost(f"HTTP {status}")
-        if self._discovered is not None:
-            self._drop()
-        hint = ""
-        if status in (401, 403):
-            hint = f": check bearer, headers or oauth of servers.{self.name}"
-        return self._rejected(error, f"HTTP {status}{hint}")
-
-
-def _leaf(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _first_fault(error: pydantic.ValidationError) -> str:
-    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+    async def _noticed(self, message: t.ServerNotification | Exception) -> None:
+        if isinstance(message, t.ToolListChangedNotification):
+            self._on_list_changed()
 
 
 def _fresh_ids(session: ClientSession) -> None:

@@ -9,8 +9,9 @@ import structlog
 
 from bot.clock import Clock
 from bot.core import ToolsUnavailable
-from bot.mcp.connection import Connection, ConnectionFailed
+from bot.mcp.connection import Connection
 from bot.mcp.elicitation import Kinds
+from bot.mcp.failure import ConnectionFailed
 from bot.mcp.rounds import InputCallback, Judge
 from bot.mcp.settings import ServerSettings
 from bot.mcp.tools import Link, McpTool, tool_of

@@ -11,9 +11,10 @@ import mcp.types as t
 import pydantic
 
 from bot.mcp import results
-from bot.mcp.connection import BadAnswer, Connection, Lost, NotSent, Rejected
+from bot.mcp.connection import Connection
 from bot.mcp.elicitation import Unsupported, questions_of
 from bot.mcp.extension import CreatedTask, TaskSnapshot
+from bot.mcp.failure import BadAnswer, Lost, NotSent, Rejected
 from bot.mcp.rounds import Judge, Resume
 from bot.task import expires_at
 from bot.tool import Answered, Ask, Detached, Done, Outcome
@@ -71,7 +72,7 @@ class TaskLook:
         """Looks once. Never raises for what the server does."""
         try:
             if row["pending"]:  # told again until it is taken: keys that are answered are ignored
-                answers = {
+                answers: t.InputResponses = {
                     key: t.ElicitResult.model_validate(one) for key, one in row["pending"].items()
                 }
                 await self._connection.update_task(row["id"], answers)

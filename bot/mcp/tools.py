@@ -16,9 +16,10 @@ import structlog
 
 from bot.clock import Clock
 from bot.mcp import results
-from bot.mcp.connection import BadAnswer, Connection, Lost, NotSent, Rejected
+from bot.mcp.connection import Connection
 from bot.mcp.elicitation import Refused, Unsupported, asked, questions_of, url_error
 from bot.mcp.extension import CreatedTask
+from bot.mcp.failure import BadAnswer, Lost, NotSent, Rejected
 from bot.mcp.rounds import ROUNDS, Judge, Record, Resume
 from bot.mcp.settings import ServerSettings
 from bot.mcp.tasks import TaskLook, created
@@ -30,6 +31,7 @@ from bot.tool import (
     Call,
     Done,
     Outcome,
+    Produced,
     Tool,
 )
 from bot.tool import Lost as OutcomeLost
@@ -41,6 +43,7 @@ NAME_LIMIT: Final = 64  # what every provider of models takes
 SEND_TRIES: Final = 5  # how often a request that surely did not arrive is sent again
 LIVE_SECONDS: Final = 45.0  # how long a call is held open for people; TypeScript servers wait 60
 LOOK_SECONDS: Final = 0.3
+PROGRESS_SECONDS: Final = 1.2
 
 
 def visible_name(server: str, tool: str) -> str:
@@ -132,16 +135,17 @@ class _Leg:
         # the record, others are asked anew.
         self.record = Record(call.answers if call.resume is None else ())
         self.asks = 0 if call.resume is None else len(call.answers)
+        self.shown_at = 0.0
         self.parked = False  # a question of a classic server outlived the time it waits
 
     async def go(self) -> Outcome:
         state: str | None = None
-        answers: dict[str, t.ElicitResult] | None = None
+        answers: t.InputResponses | None = None
         rounds = 0
         if self.call.resume is not None:
             resume = Resume.from_json(self.call.resume)
             state, rounds = resume.state, resume.rounds
-            answers = resume.answers(self.call.answers) or None
+            answers = dict(resume.answers(self.call.answers)) or None
         while True:
             try:
                 answer = await self._send(answers, state)
@@ -178,7 +182,7 @@ class _Leg:
 
     async def _round(
         self, asks: t.InputRequiredResult, rounds: int
-    ) -> dict[str, t.ElicitResult] | Ask | Done:
+    ) -> t.InputResponses | Ask | Done:
         """The answers to a round, or the questions that are left for people."""
         try:
             questions = questions_of(asks)
@@ -189,7 +193,7 @@ class _Leg:
             return {}
         judged = await self.link.judge.round(questions, self.record)
         if not judged.open:
-            return judged.settled
+            return dict(judged.settled)
         first = self.asks + self.record.used
         settled = {key: one.model_dump(mode="json") for key, one in judged.settled.items()}
         resume = Resume(asks.request_state, rounds, first, settled)
@@ -215,7 +219,7 @@ class _Leg:
         return Ask(shown, ordinal=first, resume=resume.to_json())
 
     async def _send(
-        self, answers: dict[str, t.ElicitResult] | None, state: str | None
+        self, answers: t.InputResponses | None, state: str | None
     ) -> t.CallToolResult | t.InputRequiredResult | CreatedTask:
         """One request; one that surely did not arrive is sent again for a while."""
         for attempt in range(SEND_TRIES):
@@ -235,7 +239,9 @@ class _Leg:
         raise AssertionError
 
     async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
-        if self.call.journal is not None:
+        now = self.link.clock.now()
+        if self.call.journal is not None and now - self.shown_at >= PROGRESS_SECONDS:
+            self.shown_at = now
             part = f"{progress / total:.0%}" if total else f"{progress:g}"
             said = f"{self.tool.name}: {part}" + (f", {message}" if message else "")
             await self.call.journal.progress(said)
@@ -274,7 +280,8 @@ class _Leg:
 
 
 def _finished(produced: results.Produced) -> Done:
-    return Done(produced.result, produced.failed)
+    files = tuple(Produced(one.name, one.mime_type, one.data) for one in produced.files)
+    return Done(produced.result, produced.failed, files=files)
 
 
 def tool_of(link: Link, server: str, offered: t.Tool) -> McpTool:

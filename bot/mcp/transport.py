@@ -20,8 +20,8 @@ import anyio
 import httpx2
 import mcp.types as t
 from mcp import StdioServerParameters
-from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client._transport import ReadStream, TransportStreams
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.stdio import stdio_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from mcp.shared.message import SessionMessage

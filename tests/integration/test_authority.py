@@ -404,7 +404,6 @@ async def test_the_card_names_who_may_decide(db: Database) -> None:
     assert w.surface.cards()[0].deciders == (BEN.key, CYN.key)  # not the one who asked
 
 
-@pytest.mark.xfail(strict=True, reason="a standing approval is not judged by the policy of today")
 @pytest.mark.row("B45")
 async def test_a_remembered_approval_ends_when_its_giver_is_no_approver_any_more(
     sqlite_db: Database,

@@ -17,6 +17,7 @@ from bot.card import CardState
 from bot.secrets import ConfigError
 from bot.surface import (
     DeliveryError,
+    File,
     Place,
     Reply,
 )
@@ -345,3 +346,13 @@ async def test_a_slack_that_is_not_there_yet_is_waited_for() -> None:
         await asyncio.wait_for(started.wait(), 3)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_file_is_uploaded_into_the_thread_and_found_again(world: World) -> None:
+    place = await world.thread()
+    file = File("image-1.png", "image/png", b"\x89PNG\r\n")
+    assert await world.surface.find(place, "file_n1") is None
+    await world.surface.post(place, file, "file_n1")
+    shared = [one for one in world.slack.thread("C_OPS", place.root) if one.get("files")]
+    assert [one["title"] for one in shared[0]["files"]] == ["image-1.png"]
+    assert await world.surface.find(place, "file_n1") is not None

@@ -280,6 +280,21 @@ def upgrade() -> None:
     op.create_index("ix_turns_chat", "turns", ["chat_id"], unique=False)
 
     op.create_table(
+        "files",
+        sa.Column("id", sa.String(length=80), nullable=False),
+        sa.Column("call_id", sa.String(length=80), nullable=False),
+        sa.Column("name", sa.String(length=200), nullable=False),
+        sa.Column("mime_type", sa.String(length=200), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
+        sa.Column("created_at", sa.Double(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["call_id"], ["tool_calls.id"], name=op.f("fk_files_call_id_tool_calls")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_files")),
+    )
+    op.create_index("ix_files_call_id", "files", ["call_id"], unique=False)
+
+    op.create_table(
         "questions",
         sa.Column("id", sa.String(length=160), nullable=False),
         sa.Column("nonce", sa.String(length=80), nullable=False),

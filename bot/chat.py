@@ -58,7 +58,12 @@ class Chat:
             open_calls = await self._unsettled(tx)
             if not open_calls:
                 return await queue(self.core, tx, self.id, text, by=by)
-        raise ChatWaiting(tuple(call.name for call in open_calls))
+        raise ChatWaiting(
+            tuple(
+                call.name if call.task is None else f"{call.name} (a background task)"
+                for call in open_calls
+            )
+        )
 
     async def queue(self, text: str, *, by: Actor) -> int:
         """As `say`, but while the chat waits the message is kept and delivered after the round

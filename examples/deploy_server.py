@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import fcntl
 import json
-import os
 import secrets
 import tempfile
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlencode
@@ -82,20 +81,14 @@ class Running:
 class Rollout:
     """What became of a deploy: the structured content of its result."""
 
-    outcome: Literal["completed", "rolled_back", "not_started"]
+    outcome: Literal["not_started", "started", "completed", "rolled_back"]
     service: str
     version: str
     environment: str | None = None
 
 
-def form(message: str, schema: dict[str, Any]) -> t.ElicitRequest:
-    return t.ElicitRequest(
-        params=t.ElicitRequestFormParams(message=message, requested_schema=schema)
-    )
-
-
-def page(message: str, url: str) -> t.ElicitRequest:
-    return t.ElicitRequest(params=t.ElicitRequestURLParams(message=message, url=url))
+def form(words: str, schema: dict[str, Any]) -> t.ElicitRequest:
+    return t.ElicitRequest(params=t.ElicitRequestFormParams(message=words, requested_schema=schema))
 
 
 def ask(key: str, request: t.ElicitRequest, state: dict[str, Any]) -> t.InputRequiredResult:
@@ -107,10 +100,9 @@ def fits(content: dict[str, Any] | None, schema: dict[str, Any]) -> bool:
     return Draft202012Validator(schema).is_valid(content or {})
 
 
-def ended(words: str, rollout: Rollout) -> t.CallToolResult:
-    return t.CallToolResult(
-        content=[t.TextContent(text=words)], structured_content=rollout.__dict__
-    )
+def said(words: str, rollout: Rollout, meta: dict[str, Any] | None = None) -> t.CallToolResult:
+    content: list[t.ContentBlock] = [t.TextContent(text=words)]
+    return t.CallToolResult(content=content, structured_content=asdict(rollout), _meta=meta)
 
 
 def require_elicitation(ctx: Context, mode: Literal["form", "url"]) -> None:
@@ -136,7 +128,6 @@ class Deploys:
     """The tools. `step` is the time, in seconds, in which a tenth of the hosts is served."""
 
     def __init__(self, directory: Path, step: float) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
         self.log = directory / "effects.log"
         self.silences = directory / "silences.json"
         self.step = step
@@ -189,17 +180,19 @@ class Deploys:
                 require_elicitation(ctx, "url")
                 message = f"A change request for {service} {version} in production is needed."
                 url = f"{CHANGES}?{urlencode({'service': service, 'version': version})}"
-                return ask("change", page(message, url), state)
+                page = t.ElicitRequest(params=t.ElicitRequestURLParams(message=message, url=url))
+                return ask("change", page, state)
             if answer.action != "accept":
                 return self.not_started(service, version, "the change request was not filed")
             # `accept` says only that somebody wanted to open the page. Where the page is our own
             # we would now look what was done on it, and ask again until something is.
         plan = {"service": service, "version": version, "percent": 0, **state["plan"]}
-        return self.tasks.start(state["id"], plan)
+        begun = Rollout("started", service, version, plan["environment"])
+        return said("The rollout began.", begun, meta=self.tasks.start(state["id"], plan))
 
     def not_started(self, service: str, version: str, why: str) -> t.CallToolResult:
         words = f"{service} {version} was not deployed: {why}."
-        return ended(words, Rollout("not_started", service, version))
+        return said(words, Rollout("not_started", service, version))
 
     async def roll_out(self, task: Task) -> t.CallToolResult:
         """The work of a task; `task.data` is the plan and how much of it is done, in percent.
@@ -207,14 +200,13 @@ class Deploys:
         It may begin in the middle: the server was killed, and the plan is what was kept last."""
         plan = task.data
         service, version, environment = plan["service"], plan["version"], plan["environment"]
-        what = f"{service} {version}"
         back = f"every host of {environment} runs the old version again"
         try:
             while plan["percent"] < 100:
-                if plan["percent"] == 50 and not await self.go_on(task, what):
+                if plan["percent"] == 50 and not await self.go_on(task, f"{service} {version}"):
                     task.report(f"Rolled back: {back}")
-                    words = f"{what} was rolled back: {back}."
-                    return ended(words, Rollout("rolled_back", service, version, environment))
+                    words = f"{service} {version} was rolled back: {back}."
+                    return said(words, Rollout("rolled_back", service, version, environment))
                 await task.sleep(self.step)
                 percent = plan["percent"] + 10
                 task.report(f"{percent} % of hosts run {version}", percent=percent)
@@ -224,38 +216,34 @@ class Deploys:
         if all(one["task"] != task.id for one in self.effects()):  # not killed right after it
             with self.log.open("a") as log:
                 log.write(f"{json.dumps({'task': task.id, **plan})}\n")
-        words = f"{what} runs on all hosts of {environment}."
-        return ended(words, Rollout("completed", service, version, environment))
+        words = f"{service} {version} runs on all hosts of {environment}."
+        return said(words, Rollout("completed", service, version, environment))
 
     async def go_on(self, task: Task, what: str) -> bool:
         """Asks until the answer is one of the choices, each time with a key of its own."""
-        message = f"Half of the hosts run {what}: go on?"
-        for number in count(1):
-            asked = form(message if number == 1 else REFUSED + message, HALFWAY)
-            answer = await task.ask(f"halfway-{number}", asked)
+        number, message = 1, f"Half of the hosts run {what}: go on?"
+        while True:
+            answer = await task.ask(f"halfway-{number}", form(message, HALFWAY))
             if answer.action != "accept":
                 return False
             if fits(answer.content, HALFWAY):
                 return (answer.content or {})["decision"] == "go_on"
-        raise AssertionError("counting does not end")
+            number, message = number + 1, f"{REFUSED}Half of the hosts run {what}: go on?"
 
     def effects(self) -> list[dict[str, Any]]:
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         return [json.loads(line) for line in lines]
 
     def silent(self) -> dict[str, float]:
-        found: dict[str, float] = (
-            json.loads(self.silences.read_text()) if self.silences.exists() else {}
-        )
+        found = json.loads(self.silences.read_text()) if self.silences.exists() else {}
         return {service: until for service, until in found.items() if until > time.time()}
 
 
 def state_key(file: Path) -> bytes:
     """The key that seals request states. Kept, so that a question outlives a restart."""
     if not file.exists():
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as new:
-            new.write(secrets.token_bytes(32))
+        file.touch(mode=0o600)
+        file.write_bytes(secrets.token_bytes(32))
     return file.read_bytes()
 
 
@@ -296,8 +284,15 @@ def main() -> None:
     parser.add_argument("--step", type=float, default=2.0, help="seconds for a tenth of the hosts")
     options = parser.parse_args()
     place = nullcontext(options.state) if options.state else tempfile.TemporaryDirectory()
-    with place as directory:
-        asyncio.run(serve(Path(directory), options.step, options.port))
+    with place as name:
+        directory = Path(name)
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / "lock").open("w") as lock:
+            try:  # two servers of one directory would both run its tasks
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                parser.error(f"another server uses {directory}: stop it or use another directory")
+            asyncio.run(serve(directory, options.step, options.port))
 
 
 if __name__ == "__main__":

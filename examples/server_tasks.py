@@ -73,9 +73,16 @@ class Task:
         self.message = message
         self.save()
 
-    async def sleep(self, seconds: float) -> None:
-        """A pause that ends early, with `Stopped`, when somebody cancels."""
-        await self._wait(lambda: False, seconds)
+    async def sleep(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
+        """A pause that ends early when `until` holds, and with `Stopped` when somebody cancels."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not (until() or self.stopping):
+                    self.changed.clear()
+                    await self.changed.wait()
+        if self.stopping:
+            raise Stopped
+        return until()
 
     async def ask(self, key: str, request: t.ElicitRequest) -> t.ElicitResult:
         """Asks people; raises `Stopped` when the task ends before they answer.
@@ -85,32 +92,12 @@ class Task:
         if key not in self.answers:
             self.requests[key] = request.model_dump(mode="json", by_alias=True, exclude_none=True)
             self.save()
-            if not await self._wait(lambda: key in self.answers, self.created + LIFE - time.time()):
+            if not await self.sleep(self.created + LIFE - time.time(), lambda: key in self.answers):
                 raise Stopped
         return t.ElicitResult.model_validate(self.answers[key])
 
-    async def _wait(self, ready: Callable[[], bool], seconds: float) -> bool:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while not (ready() or self.stopping):
-                    self.changed.clear()
-                    await self.changed.wait()
-        if self.stopping:
-            raise Stopped
-        return ready()
-
     def open_requests(self) -> dict[str, dict[str, Any]]:
         return {key: asked for key, asked in self.requests.items() if key not in self.answers}
-
-    def answer(self, answers: dict[str, dict[str, Any]]) -> None:
-        self.answers.update(answers)
-        self.save()
-
-    def stop(self) -> None:
-        """Asks the work to stop; it does so where it is safe, and may still complete."""
-        if self.outcome is None:
-            self.stopping = True
-            self.save()
 
     def expired(self) -> bool:
         return time.time() >= self.created + LIFE
@@ -137,8 +124,8 @@ class Task:
             "taskId": self.id,
             "status": status,
             "statusMessage": self.message,
-            "createdAt": _timestamp(self.created),
-            "lastUpdatedAt": _timestamp(self.updated),
+            "createdAt": datetime.fromtimestamp(self.created, UTC).isoformat(),
+            "lastUpdatedAt": datetime.fromtimestamp(self.updated, UTC).isoformat(),
             "ttlMs": int(LIFE * 1000),
             "pollIntervalMs": poll_ms,
             **later.get(status, {}),
@@ -146,7 +133,7 @@ class Task:
 
 
 class Tasks(Extension):
-    """Serves the tasks of one directory: `work` is what each of them does."""
+    """Serves the tasks of one directory, alone: `work` is what each of them does."""
 
     identifier = TASKS
 
@@ -174,19 +161,18 @@ class Tasks(Extension):
                 runner.cancel()
             await asyncio.gather(*self._runners, return_exceptions=True)
 
-    def start(self, name: str, data: dict[str, Any]) -> t.CallToolResult:
+    def start(self, name: str, data: dict[str, Any]) -> dict[str, Any]:
         """Starts the task of that id (one that nobody can guess), or finds it if it was started.
 
-        A tool that returns this answers with the task; it calls `require_client_extension` first.
-        The file is written before: a client may ask for a task as soon as it knows it."""
-        for task in [one for one in self._tasks.values() if one.expired()]:
-            del self._tasks[task.id]
-            task.file.unlink(missing_ok=True)
+        The client gets the task in place of a result that has what is returned here as `_meta`.
+        The tool calls `require_client_extension` first. The file is written before the answer."""
+        for old in [one for one in self._tasks.values() if one.expired()]:
+            self._tasks.pop(old.id).file.unlink(missing_ok=True)
         if name not in self._tasks:
             task = self._tasks[name] = Task(self.directory / f"{name}.json", data)
             task.save()
             self._spawn(task)
-        return t.CallToolResult(content=[], _meta={TASKS: name})
+        return {TASKS: name}
 
     def _spawn(self, task: Task) -> None:
         runner = asyncio.create_task(self._run(task), name=f"task {task.id}")
@@ -211,9 +197,10 @@ class Tasks(Extension):
         self, params: t.CallToolRequestParams, ctx: RequestContext, call_next: CallNext
     ) -> HandlerResult:
         result = await call_next(ctx)
-        if not isinstance(result, t.CallToolResult) or TASKS not in (result.meta or {}):
+        meta = result.meta if isinstance(result, t.CallToolResult) else None
+        if not meta or TASKS not in meta:
             return result
-        view = self._tasks[(result.meta or {})[TASKS]].view(self.poll_ms)
+        view = self._tasks[meta[TASKS]].view(self.poll_ms)
         for later in ("inputRequests", "result", "error"):  # parts of tasks/get alone
             view.pop(later, None)
         return {"resultType": "task", **view}
@@ -240,11 +227,16 @@ class Tasks(Extension):
             TypeAdapter(dict[str, t.ElicitResult]).validate_python(given)
         except ValidationError:
             raise MCPError(code=t.INVALID_PARAMS, message="Not the answer to a question") from None
-        task.answer(given)
+        task.answers.update(given)
+        task.save()
         return {"resultType": "complete"}
 
     async def _cancel(self, ctx: RequestContext, params: TaskParams) -> HandlerResult:
-        self._found(ctx, params.task_id).stop()
+        """The work stops where that is safe, so the task may still complete."""
+        task = self._found(ctx, params.task_id)
+        if task.outcome is None:
+            task.stopping = True
+            task.save()
         return {"resultType": "complete"}
 
     def methods(self) -> Sequence[MethodBinding]:
@@ -253,7 +245,3 @@ class Tasks(Extension):
             MethodBinding("tasks/update", UpdateParams, self._update, protocol_versions=VERSIONS),
             MethodBinding("tasks/cancel", TaskParams, self._cancel, protocol_versions=VERSIONS),
         ]
-
-
-def _timestamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

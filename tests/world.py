@@ -13,7 +13,7 @@ from pydantic_ai.messages import ToolReturnPart, UserPromptPart
 
 from bot.approvers import Policies, Policy
 from bot.chat import Chat
-from bot.core import Agent, Core, Job
+from bot.core import Agent, Core, Job, ToolSource
 from bot.deliver import Deliverer
 from bot.jobs import EmbeddedEngine, Handler
 from bot.loop import Loop
@@ -49,10 +49,12 @@ class World:
     tools: Sequence[Tool]
     model: ScriptedModel
     policies: Sequence[Policy] = (BEN_APPROVES,)
-    clock: FakeClock = field(default_factory=FakeClock)
+    clock: Any = field(default_factory=FakeClock)
     surface: MemorySurface = field(default_factory=MemorySurface)
     rounds: int = 25
     calls: int = 50
+    sources: Sequence[ToolSource] = ()
+    sees_images: bool = False
 
     def __post_init__(self) -> None:
         self.engine = EmbeddedEngine(self.db, self.clock)
@@ -61,6 +63,8 @@ class World:
             model=self.model,
             instructions="Help.",
             tools=self.tools,
+            sources=self.sources,
+            sees_images=self.sees_images,
             rounds=self.rounds,
             calls=self.calls,
         )

@@ -156,8 +156,8 @@ class Connection:
             return
         self._drop()
         self._attempt.set_result(self._words.not_sent("is not connected: it was stopped"))
-        self._wanted.set()
-        await asyncio.wait([owner], timeout=_STOPPING)
+        if self._up:  # it leaves in good order; an attempt may just be left
+            await asyncio.wait([owner], timeout=_STOPPING)
         owner.cancel()
         with suppress(asyncio.CancelledError):
             await owner
@@ -250,11 +250,15 @@ class Connection:
     def _trouble_with(self, failure: ConnectionFailed) -> None:
         """An attempt has failed: who waits for it is told why. Or a connection has ended: who
         waits, waits for the next attempt."""
+        if self._owner is None:
+            return
         if not self._up and not self._attempt.done():
             self._attempt.set_result(failure)
         self._drop()
+        known = self._trouble
         self._failed(failure)
-        log.warning("mcp server is not connected", server=self.name, error=str(failure))
+        if self._trouble != known:
+            log.warning("mcp server is not connected", server=self.name, error=str(failure))
 
     async def _ready(self) -> None:
         """Raises NotSent when there is no connection and the next attempt fails."""

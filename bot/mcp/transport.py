@@ -30,6 +30,7 @@ from bot.mcp.settings import ServerSettings, needed_secret, value_of
 from bot.secrets import ConfigError
 
 SIZE_LIMIT = 8 * 2**20  # bytes of one answer
+_COURTESY = 5.0  # seconds
 _LINE_LIMIT = 500  # characters of one line of a child's standard error
 
 # Raised before a byte of the request has left.
@@ -46,7 +47,7 @@ Read = SessionMessage | Exception
 OnElicit = Callable[[t.ElicitRequestParams], Awaitable[t.ElicitResult]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Exchange:
     """What became of one operation on its way, for as long as it runs.
 
@@ -89,6 +90,8 @@ class Guarded(httpx2.AsyncBaseTransport):
         own = _origin(request.url) == self._origin
         if not own and request.url.scheme != "https":  # an address that the server chose
             raise httpx2.UnsupportedProtocol(f"{request.url.host} is not asked without https")
+        if request.method == "DELETE":  # the end of a session: only a courtesy
+            request.extensions["timeout"] = httpx2.Timeout(_COURTESY).as_dict()
         exchange = EXCHANGE.get() if own and request.method == "POST" else None
         try:
             response = await self._inner.handle_async_request(request)

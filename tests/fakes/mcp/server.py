@@ -5,7 +5,8 @@ keeps is in the directory FAKE_MCP_DIR (the working directory without it):
 
 - `effects`: one line for each run of a tool that changes something;
 - `seen`: one JSON line for each request: method, id, params, headers;
-- `tasks.json`: its tasks, which survive a restart.
+- `tasks.json`: its tasks, which survive a restart;
+- `pid`: its process.
 
 FAKE_MCP_KEY seals request states with a key that survives a restart, FAKE_MCP_TTL is their life in
 seconds; FAKE_MCP_HIDE names tools that are not offered; FAKE_MCP_PAGE is the tools of one page.
@@ -269,6 +270,12 @@ def die_once() -> str:
     return "alive"
 
 
+@server.tool(annotations=READ_ONLY)
+def variables() -> str:
+    """The names of its environment."""
+    return " ".join(sorted(os.environ))
+
+
 @server.tool()
 async def grow(ctx: Context) -> str:
     """Adds the tool `extra` and announces it."""
@@ -445,6 +452,8 @@ async def serve_stdio_legacy() -> None:
 def main(arguments: list[str]) -> None:
     legacy = "--legacy" in arguments
     HOME.mkdir(parents=True, exist_ok=True)
+    (HOME / "pid").write_text(str(os.getpid()))
+    print("the fake server starts", file=sys.stderr, flush=True)
     for name in filter(None, os.environ.get("FAKE_MCP_HIDE", "").split(",")):
         server.remove_tool(name)
     match [one for one in arguments if one != "--legacy"]:

@@ -57,13 +57,10 @@ class Task:
     message: str
     poll_interval: float  # seconds
     expires_at: float | None  # unix seconds
+    done: bool  # its call is settled: a server may say that it ended before its result was read
     failed: bool
     outcome: Any
     core: Core
-
-    @property
-    def done(self) -> bool:
-        return self.status in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
 
     @property
     def result(self) -> Any:
@@ -123,6 +120,7 @@ def task_of(row: CallRow, core: Core) -> Task:
         message=task.get("message", ""),
         poll_interval=DEFAULT_INTERVAL if poll_ms is None else poll_ms / 1000,
         expires_at=expires_at(task),
+        done=row.settled,
         failed=row.state == CallState.FAILED,
         outcome=row.result,
         core=core,

@@ -66,6 +66,10 @@ class HttpServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/mcp"
 
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
     async def start(self) -> None:
         arguments = [sys.executable, "-m", MODULE, "http", str(self.port)]
         self.home.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,11 @@ class Effects:
         return self.directory / "effects.log"
 
     @property
+    def rollouts(self) -> Path:
+        """What the MCP server of the story wrote: a line for each rollout."""
+        return self.directory / "deploys" / "effects.log"
+
+    @property
     def trap(self) -> Path:
         return self.directory / "kill-after-roll-back"
 
@@ -39,7 +44,12 @@ class Effects:
             os.fsync(file.fileno())
 
     def count(self) -> Counter[str]:
-        return Counter(self._file.read_text().split()) if self._file.exists() else Counter()
+        counted: Counter[str] = Counter()
+        if self._file.exists():
+            counted.update(self._file.read_text().split())
+        if self.rollouts.exists():
+            counted["rollout"] = len(self.rollouts.read_text().splitlines())
+        return counted
 
     def spring(self) -> None:
         """kill -9, if the trap is set: the effect is there, its record is not."""

@@ -1,5 +1,5 @@
 """The bot of the story as a process of its own, so that it can be killed:
-`python -m bot.demo DIRECTORY`."""
+`python -m bot.demo DIRECTORY [PORT]`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 
 from bot.app import App, until_told
 from bot.approvers import Policies, Policy
+from bot.clock import WallClock
 from bot.core import Agent
 from bot.demo.effects import Effects, tools
+from bot.mcp.settings import server_settings
+from bot.mcp.source import McpServer
 from bot.scripted import Script, call
 
 APPROVERS = frozenset({"console:local/ana", "console:local/ben"})
@@ -50,23 +53,35 @@ RELEASE = Script(
 )
 
 
-def open_app(directory: Path) -> App:
-    """The product on the embedded default, with two scripted agents. ana and ben approve, and
-    nobody approves what they asked for themselves."""
+DEPLOY = Script(
+    call("deploys__deploy", service="checkout", version="v2"),
+    "checkout runs v2 on every host of staging.",
+)
+
+
+def open_app(directory: Path, server_port: int | None = None) -> App:
+    """The product on the embedded default, with scripted agents; one of them takes its tools from
+    the MCP server at this port. ana and ben approve, and nobody approves what they asked for
+    themselves."""
     toolbox = tools(Effects(directory))
+    agents = {
+        "incident": Agent(name="incident", model=INCIDENT, tools=toolbox),
+        "release": Agent(name="release", model=RELEASE, tools=toolbox),
+    }
+    if server_port is not None:
+        settings = server_settings("deploys", {"url": f"http://127.0.0.1:{server_port}/mcp"})
+        source = McpServer("deploys", settings, WallClock())
+        agents["deploy"] = Agent(name="deploy", model=DEPLOY, sources=[source])
     return App(
         database=f"sqlite:///{directory / 'interlock.db'}",
-        agents={
-            "incident": Agent(name="incident", model=INCIDENT, tools=toolbox),
-            "release": Agent(name="release", model=RELEASE, tools=toolbox),
-        },
+        agents=agents,
         policies=Policies([Policy(name="on-call", approvers=APPROVERS)]),
         poll_seconds=0.05,  # the people of the story click in another process
     )
 
 
-async def run(directory: Path) -> None:
-    app = open_app(directory)
+async def run(directory: Path, server_port: int | None) -> None:
+    app = open_app(directory, server_port)
     async with app.started():
         app.open_surface("console", {"agent": "incident"})
         await until_told(app.run)

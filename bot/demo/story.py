@@ -1,4 +1,4 @@
-"""The story that `interlock demo` plays without a terminal: two threads, three people, and a
+"""The story that `interlock demo` plays without a terminal: three threads, three people, and a
 process that is killed between an effect and its record.
 
 The bot runs in a process of its own; the people click in this one, as they would through another
@@ -8,9 +8,11 @@ replica. At the end the effects are counted.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import signal
+import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,25 +29,27 @@ T = TypeVar("T")
 
 PATIENCE_SECONDS = 20.0
 EXPECTED = {"restart_service": 1, "open_ticket": 1, "roll_back": 1}
+STEP_SECONDS = 0.15  # of the rollout: a tenth of its hosts
 
 ANA, BEN, CYN = (Actor("console", "local", name, name) for name in ("ana", "ben", "cyn"))
 
 
 class _Process:
-    """The bot's process."""
+    """A process of the story: the bot's, or that of its MCP server."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, module: str, *words: str) -> None:
+        self._command = [sys.executable, "-m", module, *words]
         self._child: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
         self._child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "bot.demo",
-            str(self._directory),
-            stdin=asyncio.subprocess.DEVNULL,
+            *self._command, stdin=asyncio.subprocess.DEVNULL
         )
+
+    async def kill(self) -> None:
+        assert self._child is not None
+        self._child.kill()
+        await self._child.wait()
 
     async def died(self) -> int:
         assert self._child is not None
@@ -111,6 +115,18 @@ class _Thread:
             _tell(f"   (only {who.label} is told) {answer.sentence}")
         return answer.done
 
+    async def task(self) -> None:
+        """Waits until a background call runs and its card is posted."""
+
+        async def running() -> bool | None:
+            for one in await (await self._chat()).pending_tasks():
+                async with self._app.db.read() as tx:
+                    if await outbox.postings_of(tx, outbox.task_subject(one.call_id)):
+                        return True
+            return None
+
+        await _until(running)
+
     async def answered(self, text: str) -> None:
         """Waits for the agent's last word in this thread."""
 
@@ -137,19 +153,40 @@ class _Thread:
 async def run_story(directory: Path) -> int:
     """Plays it. Returns 0, or 1 when an effect happened more or less often than it should."""
     print("No terminal here, so this plays a story with a scripted model (no key is needed).")
-    app = open_app(directory)
+    port = _free_port() if importlib.util.find_spec("examples") is not None else None
+    app = open_app(directory, port)
     await upgrade(app.db)
     effects = Effects(directory)
-    process = _Process(directory)
-    await process.start()
+    process = _Process("bot.demo", str(directory), *([] if port is None else [str(port)]))
+    server = _Process(
+        "examples.deploy_server",
+        *("--port", str(port), "--state", str(effects.rollouts.parent)),
+        *("--step", str(STEP_SECONDS)),
+    )
+    expected = dict(EXPECTED)
     try:
+        if port is not None:
+            await server.start()
+        await process.start()
         await _incident(_Thread(app, "incident", "incident"))
         effects.trap.touch()
         await _release(_Thread(app, "release", "release"), process)
+        if port is None:
+            _tell("(the part with an MCP server needs the examples of the checkout)")
+        else:
+            await _deploy(_Thread(app, "deploy", "deploy"), process)
+            expected["rollout"] = 1
     finally:
         await process.stop()
+        await server.stop()
         await app.db.close()
-    return _verdict(effects)
+    return _verdict(effects, expected)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
 
 
 async def _incident(thread: _Thread) -> None:
@@ -189,13 +226,31 @@ async def _release(thread: _Thread, process: _Process) -> None:
     await thread.answered("checkout runs v41 again")
 
 
-def _verdict(effects: Effects) -> int:
+async def _deploy(thread: _Thread, process: _Process) -> None:
+    _chapter("Thread 3: an MCP server that asks, and a task that outlives the bot")
+    await thread.say(ANA, "please roll v2 of checkout out")
+    approval = await thread.question(Purpose.APPROVAL)
+    await thread.decide(BEN, approval, Verb.APPROVE)
+    plan = await thread.question(Purpose.ASK)
+    where = {"environment": "staging", "reason": "faster checkout"}
+    await thread.decide(ANA, plan, Verb.ANSWER, where)
+    await thread.task()
+    await process.kill()
+    _tell("*** the bot's process was killed (kill -9) while the server goes on with the rollout")
+    await process.start()
+    _tell("*** a new process starts and looks at the task again")
+    halfway = await thread.question(Purpose.ASK)
+    await thread.decide(ANA, halfway, Verb.ANSWER, "go_on")
+    await thread.answered("checkout runs v2")
+
+
+def _verdict(effects: Effects, expected: Mapping[str, int]) -> int:
     _chapter("Effects")
     counted = effects.count()
-    names = sorted({*EXPECTED, *counted})
+    names = sorted({*expected, *counted})
     for name in names:
-        print(f"   {name}: {counted[name]} (expected {EXPECTED.get(name, 0)})")
-    right = all(counted[name] == EXPECTED.get(name, 0) for name in names)
+        print(f"   {name}: {counted[name]} (expected {expected.get(name, 0)})")
+    right = all(counted[name] == expected.get(name, 0) for name in names)
     print("Every effect happened exactly once." if right else "AN EFFECT COUNT IS WRONG.")
     return 0 if right else 1
 

@@ -172,6 +172,10 @@ def test_the_demonstration_without_a_terminal_tells_its_story(tmp_path: Path) ->
         "checkout, the docs site",
         "was killed (kill -9)",
         "What came of roll_back?",
+        "The server deploys asks this.",
+        "while the server goes on with the rollout",
+        "Half of the hosts run v2",
+        "checkout runs v2 on every host of staging.",
         "Every effect happened exactly once.",
     ]
     places = [told.index(one) for one in order]
@@ -193,7 +197,7 @@ async def test_a_wrong_count_of_effects_fails_the_demonstration(
     effects = Effects(tmp_path)
     for name in happened:
         await effects.happen(name)
-    assert story._verdict(effects) == code
+    assert story._verdict(effects, story.EXPECTED) == code
 
 
 async def test_tables_are_upgraded_by_two_processes_at_once(tmp_path: Path) -> None:

@@ -4,110 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from bot.approvers import Policies, Policy
+from bot.approvers import Policy
 from bot.ask_user_tool import ask_user_tool, in_thread
-from bot.core import Agent, Core, Job
-from bot.deliver import Deliverer
-from bot.jobs import EmbeddedEngine
-from bot.loop import Loop
-from bot.scripted import Step
-from bot.service import Service
-from bot.task import Tasks
-from bot.tool import Call, Tool, tool
+from bot.tool import Call, tool
 from storage.database import Database
-from tests.fakes.clock import WallClock
-from tests.fakes.model import ScriptedModel, call, script
-from tests.fakes.slack import FakeSlack, View, buttons_of, text_of
-from tests.scenario.slack_world import running
-
-ANA, BEN, CYN, OPS = "U_ANA", "U_BEN", "U_CYN", "C_OPS"
-POLICY = Policy(name="ops", approvers=frozenset({f"slack:T1/{BEN}"}))
-
-
-@dataclass
-class Product:
-    """The product on one thread of the fake workspace."""
-
-    slack: FakeSlack
-    model: ScriptedModel
-    db: Database
-    effects: list[Any] = field(default_factory=list)
-    root: str = ""
-
-    async def mention(self, text: str = "please") -> None:
-        self.root = await self.slack.mention(ANA, OPS, text)
-
-    def thread(self) -> list[dict[str, Any]]:
-        return self.slack.thread(OPS, self.root)
-
-    def count(self, text: str) -> int:
-        return sum(text in text_of(one) for one in self.thread())
-
-    async def reads(self, text: str) -> None:
-        await self.slack.until(lambda: self.count(text), seconds=10)
-
-    async def card(self, title: str) -> dict[str, Any]:
-        return await self.slack.until(
-            lambda: next(
-                (one for one in self.thread() if title in text_of(one) and buttons_of(one)), None
-            ),
-            seconds=10,
-        )
-
-    async def click(self, who: str, title: str, button: str) -> dict[str, Any]:
-        card = await self.card(title)
-        await self.slack.click(who, OPS, card["ts"], button)
-        return card
-
-    async def modal(self, who: str) -> View:
-        return await self.slack.until(
-            lambda: next((one for one in self.slack.open_views(who) if "submit" in one.body), None)
-        )
-
-    async def told(self, who: str, text: str) -> None:
-        await self.slack.until(
-            lambda: any(text in text_of(one) for one in self.slack.ephemerals(who)), seconds=5
-        )
-
-    def model_read(self) -> str:
-        return str(self.model.requests[-1].messages)
-
-
-@asynccontextmanager
-async def product(
-    db: Database, *steps: Step, tools: Sequence[Tool], policies: Sequence[Policy] = (POLICY,)
-) -> AsyncIterator[Product]:
-    async with FakeSlack(WallClock()) as slack:
-        engine = EmbeddedEngine(db, WallClock(), poll_seconds=0.05)
-        model = script(*steps)
-        core = Core(
-            db=db,
-            clock=WallClock(),
-            wake=engine.wake,
-            policies=Policies(policies),
-            agents={"ops": Agent(name="ops", model=model, tools=tools)},
-        )
-        async with running(slack, Service(core, agent="ops"), "http") as surface:
-            core.surfaces["slack"] = surface
-            handlers = {
-                Job.CHAT: Loop(core, "process").complete,
-                Job.DELIVER: Deliverer(core).deliver,
-                Job.TASK: Tasks(core).poll,
-            }
-            running_engine = asyncio.create_task(engine.run(handlers))
-            try:
-                yield Product(slack, model, db)
-            finally:
-                running_engine.cancel()
-                await asyncio.gather(running_engine, return_exceptions=True)
+from tests.fakes.model import call
+from tests.fakes.slack import buttons_of, text_of
+from tests.scenario.slack_product import ANA, BEN, CYN, OPS, POLICY, Product, product
 
 
 @tool

@@ -26,6 +26,11 @@ self_approval = false   # whether the person who asked the agent may approve
 # ask = true            # ask for these tools even where the tool itself would not
 # remember = false      # do not let a tool run without asking for the rest of a thread
 
+# An MCP server whose tools the agent may use, as NAME__TOOL (docs/mcp.md); they ask for approval
+# unless you say otherwise. Name it under servers = ["clock"] of an agent.
+# [servers.clock]
+# command = ["mcp-server-time", "--local-timezone", "UTC"]
+
 # Slack: Socket Mode when SLACK_APP_TOKEN is set, else signed HTTP at /slack/events.
 [surfaces.slack]
 agent = "ops"

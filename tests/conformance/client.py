@@ -1,9 +1,10 @@
-"""The client that the conformance suite judges: `python client.py ADDRESS`, once per scenario.
+"""The client that the conformance suite judges: `python -m tests.conformance.client ADDRESS`, once
+per scenario.
 
 It uses a server as the product does (McpServer, then validate and run of its tools) and calls each
 tool that is offered. A call that asks is parked as JSON and goes on with another McpServer, as
-after a restart. People are played by somebody who accepts everything and fills in only what has no
-default.
+after a restart. People are played by somebody who accepts everything and fills in only what must
+be filled in and has no default.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any, assert_never
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -24,17 +25,22 @@ from bot.field import Field, FieldType, field_from_json
 from bot.mcp.settings import server_settings
 from bot.mcp.source import McpServer
 from bot.question import Asked
-from bot.tool import Action, Answered, Ask, BadArguments, Call, Detached, Done, Lost, Outcome, Tool
+from bot.tool import Action, Answered, Ask, BadArguments, Call, Lost, Outcome, Tool
 
 NAME = "judged"
 SECRET = "CONFORMANCE_CLIENT_SECRET"
 
-# Its server says that it speaks 2026-07-28 and answers tools/list in the form of 2025-11-25.
-LEGACY = frozenset({"json-schema-ref-no-deref"})
+# Its server promises 2026-07-28 and then lists its tools in the form of 2025-11-25.
+LEGACY = "json-schema-ref-no-deref"
+
+Settings = Mapping[str, Any]
+Arguments = Mapping[str, Any]
 
 
-def answered(ordinal: int, asked: Asked) -> Answered:
-    """Yes to a question."""
+# People
+
+
+def accepted(ordinal: int, asked: Asked) -> Answered:
     needed = [one for one in asked.fields if one.required and one.default is None]
     content = {one.name: filled(one) for one in needed} if asked.fields else None
     return Answered(
@@ -58,31 +64,46 @@ def filled(one: Field) -> Any:
             assert_never(one.type)
 
 
-@dataclass
-class People:
-    """A bot.tool.Journal whose questions are answered at once."""
+class Window:
+    """The bot.tool.Journal of a call that asks while it is open."""
 
-    answers: dict[str, Answered] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.answers: dict[str, Answered] = {}
 
     async def step(self, key: str) -> tuple[bool, Any]:
         return False, None
 
-    async def record_step(self, key: str, value: Any) -> None:
-        pass
+    async def record_step(self, key: str, value: Any) -> None: ...
 
-    async def progress(self, text: str) -> None:
-        pass
+    async def progress(self, text: str) -> None: ...
 
     async def ask(self, asked: Asked, ordinal: int) -> str:
-        self.answers[str(ordinal)] = answered(ordinal, asked)
+        self.answers[str(ordinal)] = accepted(ordinal, asked)
         return str(ordinal)
 
     async def answer(self, question_id: str) -> Answered | None:
         return self.answers[question_id]
 
 
+# A call
+
+
+def parked(ask: Ask, before: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        {"ordinal": ask.ordinal + place, "key": asked.key, **asked.body()}
+        for place, asked in enumerate(ask.questions)
+    ]
+    return json.dumps({"resume": ask.resume, "rows": [*before, *rows]})
+
+
+def answer_to(row: Mapping[str, Any]) -> Answered:
+    fields = tuple(field_from_json(one) for one in row["fields"])
+    asked = Asked(message=row["message"], fields=fields, url=row["url"], key=row["key"])
+    return accepted(row["ordinal"], asked)
+
+
 @asynccontextmanager
-async def connected(settings: Mapping[str, Any]) -> AsyncIterator[McpServer]:
+async def connected(settings: Settings) -> AsyncIterator[McpServer]:
     server = McpServer(NAME, server_settings(NAME, settings), WallClock())
     await server.start()
     try:
@@ -91,27 +112,86 @@ async def connected(settings: Mapping[str, Any]) -> AsyncIterator[McpServer]:
         await server.stop()
 
 
-async def called(settings: Mapping[str, Any], name: str, args: Mapping[str, Any]) -> Outcome:
-    """Calls a tool until it is done; what is kept between two runs is only text."""
-    kept = json.dumps({"resume": None, "answers": []})
+async def outcome_of(settings: Settings, name: str, given: Arguments) -> Outcome:
+    """Calls a tool to its end; nothing but a text is kept from one run to the next."""
+    kept = json.dumps({"resume": None, "rows": []})
     while True:
-        loaded = json.loads(kept)
-        answers = [from_json(one) for one in loaded["answers"]]
+        row = json.loads(kept)
         call = Call(
             id="1",
             tool=name,
             requester="",
-            journal=People(),
-            answers=answers,
-            resume=loaded["resume"],
+            journal=Window(),
+            answers=[answer_to(one) for one in row["rows"]],
+            resume=row["resume"],
         )
         async with connected(settings) as server:
             tool = server.known(name)
             assert tool is not None, f"{name} is not offered any more"
-            outcome = await tool.run(tool.validate(args), call)
+            outcome = await tool.run(tool.validate(given), call)
         if not isinstance(outcome, Ask):
             return outcome
-        answers += [answered(outcome.ordinal + n, one) for n, one in enumerate(outcome.questions)]
-        kept = json.dumps(
-            {"resume": outcome.resume, "answers": [to_json(one) for one in answers]}
-        )
+        kept = parked(outcome, row["rows"])
+
+
+async def try_tool(settings: Settings, name: str, given: Arguments) -> None:
+    try:
+        print(name, given, "->", await outcome_of(settings, name, given))
+    except (BadArguments, Lost) as error:
+        print(name, given, "->", type(error).__name__, error)
+
+
+def example(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Some arguments that a tool must have."""
+    by_type = {"string": "x", "integer": 1, "number": 1, "boolean": True, "object": {}, "array": []}
+    properties = schema.get("properties", {})
+    return {one: by_type.get(properties[one].get("type"), "x") for one in schema["required"]}
+
+
+# A scenario
+
+
+async def settings_for(scenario: str, url: str, context: Mapping[str, Any]) -> Settings:
+    settings = {"url": url, "protocol": "legacy" if scenario == LEGACY else "auto"}
+    if "client_secret" not in context:
+        return settings
+    os.environ[SECRET] = context["client_secret"]
+    oauth = {"client_id": context["client_id"], "client_secret": SECRET, "issuer": await issuer(url)}
+    return settings | {"oauth": oauth}
+
+
+async def issuer(url: str) -> str:
+    """The authorization server, which an operator knows and the suite does not tell."""
+    parts = urlsplit(url)
+    about = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
+    async with httpx2.AsyncClient() as client:
+        found: str = (await client.get(about)).raise_for_status().json()["authorization_servers"][0]
+        return found
+
+
+def calls_of(
+    tools: Sequence[Tool], context: Mapping[str, Any]
+) -> list[tuple[str, dict[str, Any]]]:
+    """The calls that the suite wants, or one of each tool."""
+    wanted = context.get("toolCalls")
+    if wanted is not None:
+        return [(f"{NAME}__{one['name']}", one.get("arguments") or {}) for one in wanted]
+    shown = {one.name: one.parameters for one in tools}
+    sampled = shown.get(f"{NAME}__json_schema_2020_12_tool")
+    if sampled is not None:  # what came of this schema on its way to the model
+        return [(f"{NAME}__json_schema_echo", {"schema": dict(sampled)})]
+    return [(name, example({"required": [], **schema})) for name, schema in shown.items()]
+
+
+async def main(url: str) -> None:
+    scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    settings = await settings_for(scenario, url, context)
+    async with connected(settings) as server:
+        print(server.health())
+        calls = calls_of(await server.tools(), context)
+    await asyncio.gather(*(try_tool(settings, name, given) for name, given in calls))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[-1]))

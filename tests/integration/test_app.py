@@ -174,7 +174,7 @@ def test_the_demonstration_without_a_terminal_tells_its_story(tmp_path: Path) ->
         "What came of roll_back?",
         "The server deploys asks this.",
         "while the server goes on with the rollout",
-        "Half of the hosts run v2",
+        "Half of the hosts run checkout v2",
         "checkout runs v2 on every host of staging.",
         "Every effect happened exactly once.",
     ]

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.config import load, policies_of
+from bot.config import agents_of, load, policies_of
 from bot.example_config import EXAMPLE
 from tests.fakes.clock import WallClock
 from tests.fakes.slack import FakeSlack
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+AGENT = '[agents.ops]\nmodel = "openai:gpt-5"\n'
 INTERLOCK = Path(sys.executable).with_name("interlock")
 
 
@@ -97,6 +98,8 @@ async def test_a_command_of_the_docs_does_what_it_says(command: str, workspace: 
                 await _run([str(INTERLOCK), *words[1:]], workspace, env, stop_at="serving")
             case ["interlock", "console", *_]:
                 await _console(words[1:], workspace, env)
+            case ["python", *rest]:
+                await _run([sys.executable, *rest], workspace, env)
             case ["interlock", *rest]:
                 await _run([str(INTERLOCK), "db", "upgrade"], workspace, env)
                 await _run([str(INTERLOCK), *rest], workspace, env)
@@ -131,6 +134,19 @@ def test_a_piece_of_python_of_the_docs_compiles_and_runs(source: str, tmp_path: 
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("source", [pytest.param(code, id=name) for name, code in _blocks("toml")])
+def test_a_piece_of_configuration_of_the_docs_is_valid(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setenv("DEPLOYS_TOKEN", "t-test")
+    path = tmp_path / "interlock.toml"
+    path.write_text(source if "[agents." in source else f"{AGENT}\n{source}")
+    config = load(path)
+    assert agents_of(config, WallClock())
+    policies_of(config)
 
 
 def test_the_written_configuration_is_valid(tmp_path: Path) -> None:

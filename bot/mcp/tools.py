@@ -13,6 +13,8 @@ import jsonschema
 import mcp.types as t
 import pydantic
 import structlog
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from bot.clock import Clock
 from bot.mcp import results
@@ -95,7 +97,8 @@ class McpTool(Tool):
                 raise BadArguments(f"The argument {name} of {self.name} cannot be chosen.")
         args = {**given, **self.fixed}
         try:
-            checker = jsonschema.Draft202012Validator(self.schema)
+            # An empty registry: by default jsonschema fetches whatever address a `$ref` names.
+            checker = jsonschema.Draft202012Validator(self.schema, registry=Registry())
             faults = [
                 f"{'.'.join(map(str, one.absolute_path)) or 'arguments'}: {one.message[:300]}"
                 for one in checker.iter_errors(args)
@@ -103,7 +106,13 @@ class McpTool(Tool):
             kept: dict[str, Any] = pydantic.TypeAdapter(dict[str, Any]).validate_json(
                 canonical(args)
             )
-        except (ValueError, TypeError, RecursionError, jsonschema.exceptions.SchemaError) as error:
+        except (
+            ValueError,
+            TypeError,
+            RecursionError,
+            jsonschema.exceptions.SchemaError,
+            Unresolvable,
+        ) as error:
             raise BadArguments(f"The arguments of {self.name} cannot be checked.") from error
         if faults:
             raise BadArguments(f"The arguments of {self.name} do not fit: {'; '.join(faults)}.")

@@ -78,17 +78,22 @@ class Guarded(httpx2.AsyncBaseTransport):
     there (python-sdk issues 3522 and 3560). It is gone when
     test_a_request_that_cannot_connect_leaves_the_others_alone passes without this.
 
-    `negotiating`: failures pass as they are, since an answer would be taken for a server of the
-    time before 2026."""
+    `issuer` is the authorization server of the settings. `negotiating`: failures pass as they are,
+    since an answer would be taken for a server of the time before 2026."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, url: str) -> None:
+    def __init__(
+        self, inner: httpx2.AsyncBaseTransport, url: str, issuer: str | None = None
+    ) -> None:
         self._inner = inner
         self._origin = _origin(httpx2.URL(url))
+        self._issuer = None if issuer is None else _origin(httpx2.URL(issuer))
         self.negotiating = True
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        own = _origin(request.url) == self._origin
-        if not own and request.url.scheme != "https":  # an address that the server chose
+        origin = _origin(request.url)
+        own = origin == self._origin
+        configured = own or origin == self._issuer
+        if not configured and request.url.scheme != "https":  # an address that the server chose
             raise httpx2.UnsupportedProtocol(f"{request.url.host} is not asked without https")
         if request.method == "DELETE":  # the end of a session: only a courtesy
             request.extensions["timeout"] = httpx2.Timeout(_COURTESY).as_dict()
@@ -232,7 +237,8 @@ def http_client(name: str, settings: ServerSettings) -> tuple[httpx2.AsyncClient
         inner = httpx2.AsyncHTTPTransport(verify=verify, proxy=proxy, trust_env=False)
     except (ValueError, httpx2.InvalidURL):
         raise ConfigError(f"{setting}.proxy is no address of a proxy: correct it.") from None
-    guarded = Guarded(inner, settings.url)
+    issuer = settings.oauth.issuer if settings.oauth is not None else None
+    guarded = Guarded(inner, settings.url, issuer)
     connect = settings.connect_timeout
     client = httpx2.AsyncClient(
         transport=guarded,

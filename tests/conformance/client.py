@@ -13,7 +13,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, assert_never
 from urllib.parse import urlsplit
@@ -112,7 +112,7 @@ async def connected(settings: Settings) -> AsyncIterator[McpServer]:
         await server.stop()
 
 
-async def outcome_of(settings: Settings, name: str, given: Arguments) -> Outcome:
+async def outcome_of(settings: Settings, name: str, args: Arguments) -> Outcome:
     """Calls a tool to its end; nothing but a text is kept from one run to the next."""
     kept = json.dumps({"resume": None, "rows": []})
     while True:
@@ -128,24 +128,24 @@ async def outcome_of(settings: Settings, name: str, given: Arguments) -> Outcome
         async with connected(settings) as server:
             tool = server.known(name)
             assert tool is not None, f"{name} is not offered any more"
-            outcome = await tool.run(tool.validate(given), call)
+            outcome = await tool.run(args, call)
         if not isinstance(outcome, Ask):
             return outcome
         kept = parked(outcome, row["rows"])
 
 
-async def try_tool(settings: Settings, name: str, given: Arguments) -> None:
+async def make(settings: Settings, name: str, args: Arguments) -> None:
     try:
-        print(name, given, "->", await outcome_of(settings, name, given))
-    except (BadArguments, Lost) as error:
-        print(name, given, "->", type(error).__name__, error)
+        print(name, args, "->", await outcome_of(settings, name, args))
+    except Lost as error:
+        print(name, args, "->", "lost:", error)
 
 
 def example(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Some arguments that a tool must have."""
+    """A value for each argument that a tool takes."""
     by_type = {"string": "x", "integer": 1, "number": 1, "boolean": True, "object": {}, "array": []}
-    properties = schema.get("properties", {})
-    return {one: by_type.get(properties[one].get("type"), "x") for one in schema["required"]}
+    properties = schema.get("properties", {}).items()
+    return {name: by_type.get(one.get("type"), "x") for name, one in properties}
 
 
 # A scenario
@@ -156,7 +156,11 @@ async def settings_for(scenario: str, url: str, context: Mapping[str, Any]) -> S
     if "client_secret" not in context:
         return settings
     os.environ[SECRET] = context["client_secret"]
-    oauth = {"client_id": context["client_id"], "client_secret": SECRET, "issuer": await issuer(url)}
+    oauth = {
+        "client_id": context["client_id"],
+        "client_secret": SECRET,
+        "issuer": await issuer(url),
+    }
     return settings | {"oauth": oauth}
 
 
@@ -171,16 +175,22 @@ async def issuer(url: str) -> str:
 
 def calls_of(
     tools: Sequence[Tool], context: Mapping[str, Any]
-) -> list[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """The calls that the suite wants, or one of each tool."""
-    wanted = context.get("toolCalls")
-    if wanted is not None:
-        return [(f"{NAME}__{one['name']}", one.get("arguments") or {}) for one in wanted]
-    shown = {one.name: one.parameters for one in tools}
-    sampled = shown.get(f"{NAME}__json_schema_2020_12_tool")
-    if sampled is not None:  # what came of this schema on its way to the model
-        return [(f"{NAME}__json_schema_echo", {"schema": dict(sampled)})]
-    return [(name, example({"required": [], **schema})) for name, schema in shown.items()]
+    if "toolCalls" in context:  # as they are: one of them breaks the schema of its tool
+        for one in context["toolCalls"]:
+            yield f"{NAME}__{one['name']}", one.get("arguments") or {}
+        return
+    named = {one.name: one for one in tools}
+    kept = named.get(f"{NAME}__json_schema_2020_12_tool")
+    if kept is not None:  # it wants to see what came of the schema on its way to the model
+        yield f"{NAME}__json_schema_echo", {"schema": dict(kept.parameters)}
+        return
+    for name, tool in named.items():
+        try:
+            yield name, tool.validate(example(tool.parameters))
+        except BadArguments as error:
+            print(name, "is not called:", error)
 
 
 async def main(url: str) -> None:
@@ -189,8 +199,8 @@ async def main(url: str) -> None:
     settings = await settings_for(scenario, url, context)
     async with connected(settings) as server:
         print(server.health())
-        calls = calls_of(await server.tools(), context)
-    await asyncio.gather(*(try_tool(settings, name, given) for name, given in calls))
+        calls = list(calls_of(await server.tools(), context))
+    await asyncio.gather(*(make(settings, name, args) for name, args in calls))
 
 
 if __name__ == "__main__":

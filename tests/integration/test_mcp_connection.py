@@ -175,8 +175,8 @@ async def test_calls_run_beside_each_other(reach: Way) -> None:
 async def test_progress_is_heard(reach: Way) -> None:
     heard: list[tuple[float, float | None, str | None]] = []
 
-    async def listen(done: float, total: float | None, message: str | None) -> None:
-        heard.append((done, total, message))
+    async def listen(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
 
     async with reach() as connection:
         await connection.call("slow", {"n": 2}, on_progress=listen)
@@ -312,9 +312,9 @@ async def test_tasks_are_declared_to_modern_servers_only(reach: Way, home: Path,
 
 def capabilities(home: Path) -> dict[str, Any]:
     """What we said of ourselves: in the handshake, or with each request."""
-    [handshake] = seen(home, "initialize") or [None]
-    if handshake is not None:
-        found = handshake["params"]["capabilities"]
+    handshakes = seen(home, "initialize")
+    if handshakes:
+        found = handshakes[0]["params"]["capabilities"]
     else:
         call = seen(home, "tools/call")[0]
         found = call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]

@@ -263,7 +263,7 @@ def test_certificates_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
 
     for path in (tmp_path / "ca.pem", tmp_path / "none.pem"):
-        with pytest.raises(ConfigError, match="servers.lab.ca_file names"):
+        with pytest.raises(ConfigError, match=r"^servers\.lab\.ca_file names"):
             http_client("lab", settings(url=URL, ca_file=str(path)))
 
 

@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test lint lock clean
+.PHONY: demo test conformance lint lock clean
 
 demo: $(INSTALLED)  ## the main job on the embedded default
 	@$(BIN)/interlock demo
 
 test: $(INSTALLED)
 	$(BIN)/pytest -n auto
+
+conformance: $(INSTALLED)  ## the MCP client against the protocol's own suite; needs npm
+	@$(BIN)/python -m tests.conformance.run
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

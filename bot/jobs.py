@@ -12,7 +12,7 @@ import structlog
 
 from bot.clock import Clock
 from bot.core import Job
-from storage import chats, outbox, wakes
+from storage import calls, chats, outbox, wakes
 from storage.database import Database, DatabaseUnavailable, Tx
 from storage.wakes import WakeRow
 
@@ -156,6 +156,8 @@ class EmbeddedEngine:
                 async with self.db.transaction("sweep") as tx:
                     for chat_id in await chats.orphaned(tx, self.clock.now()):
                         await self.wake(tx, Job.CHAT, chat_id)
+                    for call_id in await calls.overdue_tasks(tx, self.clock.now() - SWEEP_SECONDS):
+                        await self.wake(tx, Job.TASK, call_id)
 
     async def _drain(self) -> None:
         tasks = list(self._running.values())

@@ -71,8 +71,7 @@ def next_move(now: Snapshot, *, running: Collection[str], time: float) -> Move:
     if free:
         return RunCalls(free)
     if unsettled:
-        times = [*holds.values(), *(c.wake_at for c in unsettled if c.wake_at is not None)]
-        return Pause(min(times, default=None))
+        return Pause(min(holds.values(), default=None))  # tasks are looked at by their own job
     if now.last is not None and now.last.kind == "request":
         return AskModel()
     if now.calls or now.queued:

@@ -179,6 +179,18 @@ async def stranded(tx: Tx, chat_id: str, epoch: int) -> list[CallRow]:
     )
 
 
+async def overdue_tasks(tx: Tx, before: float) -> list[str]:
+    """Background calls that should have been looked at by then."""
+    found = await tx.run(
+        sa.select(tool_calls.c.id).where(
+            tool_calls.c.state == CallState.WAITING,
+            tool_calls.c.task.is_not(None),
+            tool_calls.c.wake_at < before,
+        )
+    )
+    return [row.id for row in found]
+
+
 async def has_open_question(tx: Tx, call_id: str) -> bool:
     found = await tx.value(
         sa.select(sa.func.count())

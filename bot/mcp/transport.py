@@ -76,7 +76,7 @@ class Guarded(httpx2.AsyncBaseTransport):
 
     mcp 2.3.0 lets one POST that fails take the whole client with it, and all that is under way
     there (python-sdk issues 3522 and 3560). It is gone when
-    test_a_request_that_cannot_connect_leaves_the_others_alone passes without this.
+    test_a_request_that_fails_leaves_the_others_alone passes without this.
 
     `issuer` is the authorization server of the settings. `negotiating`: failures pass as they are,
     since an answer would be taken for a server of the time before 2026."""

@@ -168,7 +168,7 @@ async def issuer(url: str) -> str:
     """The authorization server, which an operator knows and the suite does not tell."""
     parts = urlsplit(url)
     about = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(trust_env=False) as client:
         found: str = (await client.get(about)).raise_for_status().json()["authorization_servers"][0]
         return found
 

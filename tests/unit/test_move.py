@@ -137,9 +137,8 @@ def test_a_round_that_waits_for_people_pauses_for_ever(state: CallRow) -> None:
     assert move(state, DONE, queued=1) == Pause(None)
 
 
-def test_a_round_that_waits_for_tasks_pauses_until_the_next_is_due() -> None:
-    later = call("later", CallState.WAITING, wake_at=NOW + 60)
-    assert move(later, TASK, WAITING) == Pause(NOW + 7)
+def test_a_round_that_waits_for_tasks_pauses_until_their_own_job_stirs_it() -> None:
+    assert move(TASK, WAITING) == Pause(None)
 
 
 @pytest.mark.row("B39")
@@ -151,7 +150,7 @@ def test_a_call_whose_card_is_being_redrawn_is_held_for_a_while() -> None:
 
 def test_a_held_call_does_not_hold_the_others() -> None:
     assert move(READY, OTHER, held={"ready": NOW}) == RunCalls((OTHER,))
-    assert move(READY, TASK, held={"ready": NOW}) == Pause(NOW + 7)
+    assert move(READY, TASK, held={"ready": NOW}) == Pause(NOW + HOLD_SECONDS)
 
 
 @pytest.mark.parametrize("state", [READY, WAITING, UNKNOWN, DONE, TASK])

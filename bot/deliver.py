@@ -117,7 +117,7 @@ class Deliverer:
 
     async def _unhold(self, tx: Tx, row: OutboxRow) -> None:
         """A call that waited for this card to lose its buttons may start."""
-        if row.call_id is not None and row.chat_id is not None:
+        if row.call_id is not None and row.chat_id is not None and row.action == Action.EDIT:
             await chats.stir(tx, row.chat_id)
             await self.core.wake(tx, Job.CHAT, row.chat_id)
 

@@ -81,6 +81,7 @@ async def _open(core: Core, tx: Tx, chat: ChatRow, row: QuestionRow) -> None:
         nonce=row.nonce,
         subject=outbox.question_subject(row.id),
         chat_id=chat.id,
+        call_id=row.call_id,
         now=core.now(),
     )
     await audit.record(

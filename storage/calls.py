@@ -110,7 +110,14 @@ async def held_since(tx: Tx, call_ids: Sequence[str]) -> dict[str, float]:
     first is on its way. A call is free once every copy is redrawn or given up (B39)."""
     found = await tx.run(
         sa.select(outbox.c.call_id, sa.func.max(outbox.c.created_at).label("since"))
-        .where(outbox.c.call_id.in_(call_ids), outbox.c.state.in_(("waiting", "sending")))
+        .where(
+            outbox.c.call_id.in_(call_ids),
+            sa.or_(
+                outbox.c.state == "sending",
+                # A card that is still to be posted is posted without buttons.
+                sa.and_(outbox.c.state == "waiting", outbox.c.action == "edit"),
+            ),
+        )
         .group_by(outbox.c.call_id)
     )
     return {row.call_id: row.since for row in found}

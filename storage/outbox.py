@@ -105,8 +105,10 @@ async def post(
     now: float,
     chat_id: str | None = None,
     text: str | None = None,
+    call_id: str | None = None,
     priority: Priority = Priority.POST,
 ) -> None:
+    """`call_id`: the call that may not start while this is on its way (see calls.held_since)."""
     await tx.run(
         sa.insert(outbox).values(
             nonce=nonce,
@@ -114,6 +116,7 @@ async def post(
             action=Action.POST,
             subject=subject,
             text=text,
+            call_id=call_id,
             priority=priority,
             state="waiting",
             due_at=now,
@@ -333,7 +336,7 @@ async def sent(
     if await current_version(tx, row.subject) > version:
         copy = await posting(tx, posting_id)
         if copy is not None:
-            await _edit(tx, copy, priority=Priority.SETTLED, now=now, call_id=None)
+            await _edit(tx, copy, priority=Priority.SETTLED, now=now, call_id=row.call_id)
 
 
 async def again(

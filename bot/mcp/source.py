@@ -50,6 +50,7 @@ class McpServer:
         self._clock = clock
         self._tools: list[McpTool] | None = None
         self._listed_at = 0.0
+        self._changes = 0
         self._missing: frozenset[str] = frozenset()
 
     async def start(self) -> None:
@@ -71,6 +72,7 @@ class McpServer:
         """The list as of at most a minute ago, or as last known while the server is away."""
         if self._tools is not None and self._clock.now() - self._listed_at < LIST_SECONDS:
             return self._tools
+        changes = self._changes
         try:
             offered = await self.connection.list_tools()
         except ConnectionFailed as error:
@@ -88,7 +90,8 @@ class McpServer:
             ),
             key=lambda tool: tool.name,
         )
-        self._listed_at = self._clock.now()
+        # A change that was announced meanwhile may not be in it.
+        self._listed_at = self._clock.now() if self._changes == changes else 0.0
         self._look_for_missing(frozenset(one.name for one in offered))
         return self._tools
 
@@ -124,6 +127,7 @@ class McpServer:
         )
 
     def _changed(self) -> None:
+        self._changes += 1
         self._listed_at = 0.0
 
     def _refused(self, why: str) -> None:

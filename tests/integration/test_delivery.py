@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from bot.approvers import Policies
+from bot.card import Card
 from bot.core import Core, Job
 from bot.deliver import ATTEMPTS, Deliverer
 from bot.desk import Desk
@@ -528,3 +529,36 @@ async def test_every_copy_of_a_card_settles_wherever_it_was_decided(db: Database
 
     assert response.done
     assert [card.open for card in w.surface.cards()] == [False, False]
+
+
+@pytest.mark.row("B39")
+async def test_a_card_that_is_decided_while_it_is_being_posted_loses_its_buttons_first(
+    sqlite_db: Database,
+) -> None:
+    """Somebody decides elsewhere in the moment in which the card is on its way."""
+    seen: list[bool] = []
+    there: list[World] = []
+
+    @tool(name="refund")
+    async def refund() -> str:
+        """Looks at its own card."""
+        seen.append(any(card.open for card in there[0].surface.cards()))
+        return "done"
+
+    w = world(sqlite_db, call("refund"), "Done.", tools=[refund])
+    there.append(w)
+    chat = await w.chat()
+    post = w.surface.post
+
+    async def decided_meanwhile(place: Place, content: Content, nonce: str) -> str:
+        message_id = await post(place, content, nonce)
+        if isinstance(content, Card) and content.open:
+            await (await only_question(chat)).approve(by=BEN)
+            await chat.complete()  # another process carries on at once
+        return message_id
+
+    w.surface.post = decided_meanwhile  # type: ignore[method-assign]
+    await w.settle()
+    await w.settle()
+    assert seen == [False]
+    assert await chat.last_reply() == "Done."

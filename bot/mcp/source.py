@@ -20,7 +20,8 @@ from bot.tool import Tool
 
 log = structlog.get_logger(__name__)
 
-LIST_SECONDS = 60.0  # how old a list may be when the server says nothing of changes
+LIST_SECONDS = 60.0  # how old a list may be when the server does not say how long it holds
+LONGEST_LIST_SECONDS = 300.0  # however long it says
 
 
 class McpServer:
@@ -69,8 +70,10 @@ class McpServer:
         await self.connection.stop()
 
     async def tools(self) -> Sequence[Tool]:
-        """The list as of at most a minute ago, or as last known while the server is away."""
-        if self._tools is not None and self._clock.now() - self._listed_at < LIST_SECONDS:
+        """A list that is fresh enough, or the last known one while the server is away."""
+        ttl = self.connection.tools_ttl
+        fresh = LIST_SECONDS if ttl is None else min(ttl, LONGEST_LIST_SECONDS)
+        if self._tools is not None and self._clock.now() - self._listed_at < fresh:
             return self._tools
         changes = self._changes
         try:

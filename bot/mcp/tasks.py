@@ -97,6 +97,8 @@ class TaskLook:
     def _rejected(self, row: Row, error: Rejected) -> Outcome:
         if error.code == t.INVALID_PARAMS:  # unknown or expired (row T22)
             return _ended(row, "failed", "The server no longer knows this task: it has expired.")
+        if error.message.startswith("HTTP 4"):  # a token that has run out says nothing of the task
+            return self._silent(row)
         return _ended(row, "failed", f"The server refuses to tell of this task: {error}")
 
     async def _read(self, row: dict[str, Any], snapshot: TaskSnapshot) -> Outcome:

@@ -13,7 +13,7 @@ from bot.core import Core, Job, new_id
 from bot.desk import Desk, Ruling
 from bot.field import AnswerError
 from bot.question import QuestionError, UnknownQuestion, Verb, new_nonce
-from bot.surface import Actor, Command, Decision, Look, Message, Place, Response
+from bot.surface import Actor, Command, Decision, Listing, Look, Message, Place, Response
 from bot.task import Tasks
 from storage import calls, chats, outbox, questions, seen
 from storage.calls import CallState
@@ -37,9 +37,11 @@ class Service:
 
         False when it was taken in before, when no chat lives there, or when it came from a bot or
         from another organisation. Raises DatabaseUnavailable; then it was not taken in."""
-        if event.actor.is_bot or event.actor.is_external or not event.text.strip():
+        if event.actor.is_bot or not event.text.strip():
             return False
         now = self.core.now()
+        if event.actor.is_external:
+            return await self._refuse_external(event, now)
         async with self.core.db.transaction("take_message") as tx:
             chat = await chats.at_place(tx, event.place)
             if chat is None and not event.starts:
@@ -60,6 +62,23 @@ class Service:
             )
             await self._tell_queued(tx, chat, event.actor)
         return True
+
+    async def _refuse_external(self, event: Message, now: float) -> bool:
+        """Somebody of another organisation called the agent: they are told, once."""
+        async with self.core.db.transaction("refuse_message") as tx:
+            told = tuple(f"refused:{key}" for key in event.keys)
+            if event.starts and await seen.first_time(tx, told, now):
+                await outbox.whisper(
+                    tx,
+                    event.place,
+                    nonce=new_nonce(),
+                    recipient=event.actor.user,
+                    text="The agent takes messages from people of this organisation only.",
+                    now=now,
+                    chat_id=None,
+                )
+                await self.core.wake(tx, Job.DELIVER, event.place.channel_key)
+        return False
 
     async def _tell_queued(self, tx: Tx, chat: ChatRow, actor: Actor) -> None:
         """What is said while the chat waits is kept, and is never taken for an answer (row Q27)."""
@@ -116,9 +135,19 @@ class Service:
 
     async def command(self, event: Command) -> str:
         try:
+            if event.keys:
+                async with self.core.db.transaction("take_command") as tx:
+                    if not await seen.first_time(tx, event.keys, self.core.now()):
+                        return ""
             return await commands.run(self.core, event)
         except DatabaseUnavailable as error:
             return str(error)
+
+    async def inbox(self, actor: Actor, organisation: str, page: int) -> Listing:
+        try:
+            return await commands.inbox(self.core, actor, organisation, page)
+        except DatabaseUnavailable as error:
+            return Listing(str(error))
 
     async def cancel_task(
         self, nonce: str, actor: Actor, *, via: str, place: Place | None = None

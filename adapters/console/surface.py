@@ -32,6 +32,9 @@ class ConsoleSurface:
         self.screen = Screen(console, thread)
 
     async def post(self, place: Place, content: Content, nonce: str) -> str:
+        if isinstance(content, File):  # a terminal cannot show it
+            path = Path(tempfile.gettempdir()) / f"interlock-{nonce}-{content.name}"
+            await asyncio.to_thread(path.write_bytes, content.data)
         self._show(place, nonce, content)
         return nonce
 
@@ -49,6 +52,9 @@ class ConsoleSurface:
 
     def split(self, text: str) -> list[str]:
         return [text]
+
+    def link(self, place: Place) -> str | None:
+        return None
 
     def routes(self) -> list[web.RouteDef]:
         return []
@@ -78,7 +84,6 @@ class ConsoleSurface:
                 self.screen.task(place, content)
             case File():
                 path = Path(tempfile.gettempdir()) / f"interlock-{message_id}-{content.name}"
-                path.write_bytes(content.data)
                 self.screen.say(f"{content.name} ({content.mime_type}) is in {path}")
             case Reply():
                 self.screen.reply(place, message_id, content.text)

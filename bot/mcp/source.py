@@ -52,6 +52,7 @@ class McpServer:
         self._tools: list[McpTool] | None = None
         self._listed_at = 0.0
         self._changes = 0
+        self._hidden: set[str] = set()
         self._missing: frozenset[str] = frozenset()
 
     async def start(self) -> None:
@@ -109,11 +110,13 @@ class McpServer:
         """Tools that only run as tasks of 2025-11-25 are hidden (platforms/mcp.md 3b)."""
         if getattr(execution, "task_support", None) != "required":
             return True
-        log.warning(
-            "a tool is hidden: it runs only as a task of MCP 2025-11-25, which is not supported",
-            server=self.name,
-            tool=name,
-        )
+        if name not in self._hidden:  # said once, not with every list
+            self._hidden.add(name)
+            log.warning(
+                "a tool is hidden: it runs only as a task of MCP 2025-11-25, which we do not have",
+                server=self.name,
+                tool=name,
+            )
         return False
 
     def _look_for_missing(self, offered: frozenset[str]) -> None:

@@ -24,6 +24,7 @@ def suite() -> Suite:
         "tools_call",
         "elicitation-sep1034-client-defaults",
         "json-schema-ref-no-deref",
+        "auth/client-credentials-basic",
     ],
 )
 def test_the_suite_lets_our_client_pass(scenario: str, suite: Suite) -> None:

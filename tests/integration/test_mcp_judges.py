@@ -27,6 +27,7 @@ from bot.card import TaskCard
 from bot.chat import Chat
 from bot.field import FieldType
 from bot.question import Kind, Purpose, Question
+from bot.scripted import Step
 from bot.surface import File
 from storage.database import Database
 from tests.fakes.mcp.process import ROOT, free_port
@@ -273,8 +274,8 @@ async def test_a_tool_that_runs_only_as_a_task_of_2025_is_hidden_and_the_log_say
     names = {one.name for one in request.tools}
     assert "srv__echo" in names
     assert "srv__simulate-research-query" not in names
-    told = [one for one in logs if one.get("tool") == "simulate-research-query"]
-    assert "task of MCP 2025-11-25" in told[0]["event"]
+    (told,) = [one for one in logs if one.get("tool") == "simulate-research-query"]
+    assert "task of MCP 2025-11-25" in told["event"]
 
 
 # Two servers of 2026-07-28, in Python
@@ -334,7 +335,7 @@ async def test_a_commit_is_made_once_somebody_allowed_it_and_not_before(
     allowed: bool, sqlite_db: Database, repository: Path
 ) -> None:
     path = str(repository)
-    steps = [
+    steps: list[Step] = [
         call("srv__git_status", repo_path=path),
         call("srv__git_commit", repo_path=path, message="Second"),
         "Done.",

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from bot.chat import Chat
 from bot.field import Field
 from bot.question import Verb
-from bot.surface import Decision, Message, Place, Response
+from bot.surface import Actor, Decision, Message, Place, Response
 from bot.tool import Call, Tool, tool
 from storage import chats, seen
 from storage.database import Database, DatabaseUnavailable
@@ -321,3 +321,17 @@ async def test_a_look_at_a_settled_question_says_how_it_was_settled(db: Database
 
     assert looked.card is None
     assert looked.refusal.startswith("This was settled before: Declined by ben")
+
+
+async def test_somebody_of_another_organisation_is_told_once_that_the_agent_is_not_for_them(
+    sqlite_db: Database,
+) -> None:
+    w = world(sqlite_db, "Hello.")
+    guest = Actor("slack", "T2", "EVE", "eve", is_external=True)
+    place = Place("slack", "T1", "C1", "77.0")
+    event = Message(keys=("e1",), place=place, actor=guest, text="hi", starts=True)
+    assert not await w.service.message(event)
+    assert not await w.service.message(event)
+    await w.settle()
+    assert [user for user, _ in w.surface.whispers] == ["EVE"]
+    assert not w.model.requests

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from bot.approvers import Policies
 from bot.clock import Clock, WallClock
+from bot.config import without_approver
 from bot.core import Agent, Core, Job, new_id
 from bot.deliver import Deliverer
 from bot.jobs import POLL_SECONDS, EmbeddedEngine
@@ -108,7 +109,16 @@ class App:
             for source in sources.values():
                 started.push_async_callback(source.stop)
                 await source.start()
+            await self._refuse_unapprovable()
             yield
+
+    async def _refuse_unapprovable(self) -> None:
+        """As for our own tools (bot.config), once the servers have told theirs."""
+        agents = self.core.agents
+        offered = {name: await agent.offered() for name, agent in agents.items() if agent.sources}
+        problems = without_approver(agents, self.core.policies, offered)
+        if problems and offered:
+            raise ConfigError("\n".join(dict.fromkeys(problems)))
 
     async def _prepare(self) -> None:
         if self.db.sqlite:
@@ -147,7 +157,13 @@ class App:
         runner = web.AppRunner(self._web(), access_log=None)
         await runner.setup()
         try:
-            await web.TCPSite(runner, host, port).start()
+            try:
+                await web.TCPSite(runner, host, port).start()
+            except OSError as error:
+                raise ConfigError(
+                    f"server.port {port} on {host} cannot be used ({error.strerror}): "
+                    "choose another, or stop what uses it."
+                ) from error
             log.info("serving", addresses=[list(one) for one in runner.addresses])
             await self.run()
         finally:

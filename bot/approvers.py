@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from bot.question import Purpose
 from bot.surface import Actor
+from storage.calls import CallRow
+from storage.chats import ChatRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,21 +36,27 @@ class Policy:
         return any(fnmatchcase(agent, one) for one in self.agents)
 
 
-def audience(policy: Policy, *, purpose: Purpose, requester: str) -> dict[str, object]:
+def audience(policy: Policy, *, purpose: Purpose, askers: Collection[str]) -> dict[str, object]:
     """What a card says of who may decide, kept with the question as it was shown."""
     match purpose:
         case Purpose.ASK:
-            deciders = policy.approvers | {requester}
-        case Purpose.OUTCOME if not _able(policy, requester):
-            deciders = frozenset({requester})
+            deciders = policy.approvers | frozenset(askers)
+        case Purpose.OUTCOME if not _able(policy, askers):
+            deciders = frozenset(askers)
         case Purpose.APPROVAL | Purpose.OUTCOME:
-            deciders = _able(policy, requester)
+            deciders = _able(policy, askers)
     return {"policy": policy.name, "deciders": sorted(deciders), "remember": policy.remember}
 
 
-def _able(policy: Policy, requester: str) -> frozenset[str]:
+def _able(policy: Policy, askers: Collection[str]) -> frozenset[str]:
     """Whose approval would count."""
-    return policy.approvers if policy.self_approval else policy.approvers - {requester}
+    return policy.approvers if policy.self_approval else policy.approvers - set(askers)
+
+
+def askers_of(call: CallRow, chat: ChatRow) -> frozenset[str]:
+    """Those who asked the agent for this call: whose messages it came of, else who began the
+    chat."""
+    return frozenset(call.askers or (chat.requester,))
 
 
 NOBODY = Policy(name="none", remember=False)
@@ -65,16 +73,16 @@ class Policies:
 
 
 def refusal(
-    actor: Actor, *, purpose: Purpose, policy: Policy, requester: str, tool: str
+    actor: Actor, *, purpose: Purpose, policy: Policy, askers: Collection[str], tool: str
 ) -> str | None:
     """Why this person may not decide, in one sentence; None: they may.
 
-    Approvals (and what came of a lost run) are for the policy's approvers, and not for the one
-    who asked unless the policy says so. What a tool wants to know is for the one who asked the
-    agent and for the approvers. A bot decides nothing; a guest or somebody of another
-    organisation only where the policy names them."""
+    `askers`: those whose messages the call came of (bot.turn). Approvals (and what came of a lost
+    run) are for the policy's approvers, and not for those who asked unless the policy says so.
+    What a tool wants to know is for those who asked and for the approvers. A bot decides nothing;
+    a guest or somebody of another organisation only where the policy names them."""
     named = actor.key in policy.approvers
-    asked = actor.key == requester
+    asked = actor.key in askers
     if actor.is_bot:
         return "A bot may not decide this; nothing was decided."
     if (actor.is_guest or actor.is_external) and not named:
@@ -84,7 +92,7 @@ def refusal(
             if named or asked:
                 return None
             return "This is for the person who asked the agent, or an approver, to answer."
-        case Purpose.OUTCOME if not _able(policy, requester):
+        case Purpose.OUTCOME if not _able(policy, askers):
             if asked:
                 return None
             return "This is for the person who asked the agent to settle."
@@ -112,9 +120,9 @@ def may_stop(actor: Actor, *, agent: str, requester: str, policies: Policies) ->
     return actor.key == requester or any(actor.key in one for one in approvers)
 
 
-def unreachable(policy: Policy, *, requester: str, tool: str) -> str | None:
+def unreachable(policy: Policy, *, askers: Collection[str], tool: str) -> str | None:
     """Why an approval could never be given by anyone, in one sentence; None: somebody can."""
-    if _able(policy, requester):
+    if _able(policy, askers):
         return None
     if policy.approvers:
         return (

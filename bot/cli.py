@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import getpass
 import json
+import os
 import sys
 from collections.abc import Coroutine
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -13,11 +17,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from bot import log
+from bot import commands, log
 from bot.app import App, until_told
 from bot.card import draw
 from bot.clock import WallClock
-from bot.commands import describe
 from bot.config import (
     DEFAULT_PATH,
     Config,
@@ -30,10 +33,16 @@ from bot.config import (
 from bot.core import Core
 from bot.doctor import database_health, source_health
 from bot.example_config import EXAMPLE
+from bot.listing import describe, rule_line
 from bot.secrets import ConfigError
-from storage import calls, chats, questions
+from bot.surface import Actor
+from bot.task import Tasks
+from storage import audit, calls, chats, questions, scope
+from storage.calls import CallRow
+from storage.chats import ChatRow
 from storage.database import Database, DatabaseUnavailable
 from storage.migrate import upgrade
+from storage.scope import EVERYTHING
 
 T = TypeVar("T")
 
@@ -155,7 +164,7 @@ async def _status(settings: Config, as_json: bool) -> None:
     core = _app(settings).core
     async with core.db.read() as tx:
         newest = await chats.recent(tx, 20)
-        lines = {chat.id: await describe(core, tx, chat) for chat in newest}
+        lines = {chat.id: await describe(tx, chat) for chat in newest}
     await core.db.close()
     if as_json:
         print(json.dumps([{"chat": key, "lines": value} for key, value in lines.items()]))
@@ -197,6 +206,109 @@ async def _open_questions(core: Core) -> list[dict[str, Any]]:
                     {"question": row.id, "title": card.title, "deciders": list(card.deciders)}
                 )
     return found
+
+
+@cli.command()
+def task(
+    id: Annotated[str, typer.Argument(help="The id of a call or chat, or its beginning.")],
+    config: ConfigOption = DEFAULT_PATH,
+) -> None:
+    """One call in detail, or what a chat is at."""
+    _tell(*_run(_task(load(config), id)))
+
+
+async def _task(settings: Config, word: str) -> tuple[bool, str]:
+    core = _app(settings).core
+    async with core.db.read() as tx:
+        found = await commands.find(tx, EVERYTHING, word)
+        told = await commands.detail(core, tx, found)
+    await core.db.close()
+    return not isinstance(found, str), told
+
+
+@cli.command()
+def cancel(
+    id: Annotated[str, typer.Argument(help="The id of a background call or of a chat.")],
+    config: ConfigOption = DEFAULT_PATH,
+) -> None:
+    """Asks the server of a background call to stop, or stops a chat."""
+    _tell(*_run(_cancel(load(config), id)))
+
+
+async def _cancel(settings: Config, word: str) -> tuple[bool, str]:
+    """Whoever reaches the configuration may; the audit log names the account."""
+    core = _app(settings).core
+    by = Actor("cli", "local", _account())
+    async with core.db.read() as tx:
+        found = await commands.find(tx, EVERYTHING, word)
+    try:
+        match found:
+            case str():
+                return False, found
+            case ChatRow():
+                return True, await commands.stop(core, found, by, via="cli")
+            case CallRow() if found.task is None or found.settled:
+                return False, commands.not_cancelled(found)
+            case CallRow():
+                return await _cancel_task(core, found, by)
+    finally:
+        await core.db.close()
+
+
+def _account() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user often has no name
+        return f"uid-{os.getuid()}"
+
+
+async def _cancel_task(core: Core, call: CallRow, by: Actor) -> tuple[bool, str]:
+    async with core.db.transaction("cancel_task") as tx:
+        await audit.record(
+            tx,
+            "cancel_task",
+            now=core.now(),
+            chat_id=call.chat_id,
+            call_id=call.id,
+            actor=by.key,
+            via="cli",
+        )
+    sources = {one.name: one for agent in core.agents.values() for one in agent.sources}
+    async with contextlib.AsyncExitStack() as started:
+        if (source := sources.get(call.server)) is not None:
+            started.push_async_callback(source.stop)
+            await source.start()
+        why = await Tasks(core).cancel(call.id)
+    return why is None, why or "The server was asked to stop."
+
+
+@cli.command()
+def rules(config: ConfigOption = DEFAULT_PATH, as_json: JsonOption = False) -> None:
+    """The standing rules in force."""
+    _run(_rules(load(config), as_json))
+
+
+async def _rules(settings: Config, as_json: bool) -> None:
+    core = _app(settings).core
+    async with core.db.read() as tx:
+        found = await scope.rules_in_force(tx, EVERYTHING, core.now())
+    await core.db.close()
+    if as_json:
+        print(json.dumps([asdict(rule) for rule, _ in found]))
+        return
+    for rule, chat in found:
+        out.print(Text(f"{rule.id}  {rule_line(rule)}  ({chat.id})"))
+    if not found:
+        out.print(Text("No standing rule is in force."))
+
+
+def _tell(done: bool, sentence: str) -> None:
+    """Raises typer.Exit with 1 when it was not done."""
+    if done:
+        out.print(Text(sentence))
+        return
+    print(sentence, file=sys.stderr)
+    raise typer.Exit(1)
 
 
 @database_cli.command("upgrade")

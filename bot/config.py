@@ -9,12 +9,12 @@ import importlib
 import os
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -29,6 +29,7 @@ from bot.core import Agent, ToolSource
 from bot.model import InvalidModel, Model
 from bot.secrets import ConfigError, secret
 from bot.tool import Tool
+from storage.database import wrong_url
 
 DEFAULT_PATH = Path("interlock.toml")
 
@@ -53,6 +54,7 @@ class AgentSettings(_Section):
     calls: int = Field(default=50, gt=0)
     rounds: int = Field(default=25, gt=0)
     sees_images: bool = False
+    first_tool: str | None = None
 
 
 class PolicySettings(_Section):
@@ -83,6 +85,12 @@ class ServerSettings(_Section):
     port: int = Field(default=8080, ge=0, le=65535)
 
 
+def _database(url: str) -> str:
+    if (why := wrong_url(url)) is not None:
+        raise ValueError(why)
+    return url
+
+
 class Config(BaseSettings):
     """What interlock.toml holds; INTERLOCK_DATABASE and the like in the environment win."""
 
@@ -90,7 +98,7 @@ class Config(BaseSettings):
         env_prefix="INTERLOCK_", env_nested_delimiter="__", extra="forbid", frozen=True
     )
 
-    database: str = "sqlite:///interlock.db"
+    database: Annotated[str, AfterValidator(_database)] = "sqlite:///interlock.db"
     agents: dict[str, AgentSettings] = {}
     policies: tuple[PolicySettings, ...] = ()
     servers: dict[str, dict[str, Any]] = {}
@@ -119,6 +127,8 @@ def load(path: Path = DEFAULT_PATH) -> Config:
 
     try:
         return Loaded()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text: save it as such.") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from error
     except pydantic.ValidationError as error:
@@ -137,6 +147,8 @@ def _sentences(path: Path, error: pydantic.ValidationError) -> Iterator[str]:
                 what = "is not a setting: remove it or correct its name"
             case "string_pattern_mismatch" if "approvers" in one["loc"]:
                 what = "must name a person as surface:organisation/user, like slack:T0123/U0456"
+            case "value_error":
+                what = str(one["ctx"]["error"])
             case _:
                 what = f"is wrong: {one['msg'][0].lower()}{one['msg'][1:]}"
         yield f"{path}: {setting} {what}."
@@ -199,6 +211,7 @@ def _agent(
         calls=settings.calls,
         rounds=settings.rounds,
         sees_images=settings.sees_images,
+        first_tool=settings.first_tool,
         max_tokens=settings.max_tokens,
         temperature=settings.temperature,
     )
@@ -223,12 +236,16 @@ def _tool(setting: str, path: str) -> Tool:
     return found
 
 
-def without_approver(agents: Mapping[str, Agent], policies: Policies) -> list[str]:
+def without_approver(
+    agents: Mapping[str, Agent],
+    policies: Policies,
+    offered: Mapping[str, Sequence[Tool]] | None = None,
+) -> list[str]:
     """One sentence for every tool that asks and that nobody may approve: fail closed, and say so
-    before anybody waits for it (row B7)."""
+    before anybody waits for it (row B7). `offered`: an agent's tools of servers, once known."""
     sentences = []
     for agent in agents.values():
-        for tool in agent.tools:
+        for tool in (*agent.tools, *(offered or {}).get(agent.name, ())):
             policy = policies.of(agent.name, tool.name)
             asks = tool.approval != "never" or policy.ask
             if asks and not policy.approvers:

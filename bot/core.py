@@ -50,8 +50,9 @@ class ToolSource(Protocol):
 
     name: str
 
-    async def tools(self) -> Sequence[Tool]:
-        """What is offered now. Raises ToolsUnavailable when that was never known."""
+    async def tools(self, *, fresh: bool = False) -> Sequence[Tool]:
+        """What is offered; `fresh`: as of now, if the server answers. Raises ToolsUnavailable
+        when it was never known."""
 
     def known(self, name: str) -> Tool | None:
         """A tool of the last list, by the name the model calls it."""
@@ -69,7 +70,7 @@ class Agent:
 
     `calls`: how many calls of one response are handled. `rounds`: how many times the model is
     asked before it must have answered a person. `sees_images`: images that tools return are shown
-    to it."""
+    to it. `first_tool`: must be called first when a person has spoken (row L5)."""
 
     name: str
     model: ChatModel
@@ -79,6 +80,7 @@ class Agent:
     calls: int = 50
     rounds: int = 25
     sees_images: bool = False
+    first_tool: str | None = None
     max_tokens: int | None = None
     temperature: float | None = None
 
@@ -89,15 +91,15 @@ class Agent:
             found = found or source.known(name)
         return found
 
-    async def find(self, name: str) -> Tool | None:
-        """As `tool`, after a server that was not asked yet in this process is asked.
+    async def find(self, name: str, *, fresh: bool = False) -> Tool | None:
+        """As `tool`, but a server's tool as its list has it now; `fresh`: a list of this moment.
 
-        Raises ToolsUnavailable when the server it should come from does not answer."""
-        found = self.tool(name)
+        Raises ToolsUnavailable when the server was never reached."""
         for source in self.sources:
-            if found is None and name.startswith(f"{source.name}__"):
-                found = next((one for one in await source.tools() if one.name == name), None)
-        return found
+            if name.startswith(f"{source.name}__"):
+                offered = await source.tools(fresh=fresh)
+                return next((one for one in offered if one.name == name), None)
+        return self.tool(name)
 
     async def offered(self) -> list[Tool]:
         """All tools for one turn, in an order that does not change. A server that was never

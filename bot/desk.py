@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
-from bot.approvers import refusal
+from bot.approvers import askers_of, refusal
 from bot.card import fits, outcome_sentence
 from bot.core import Core, Job, new_id
 from bot.field import AnswerError, coerce
@@ -214,7 +214,7 @@ class Desk:
             by,
             purpose=Purpose(row.purpose),
             policy=self.core.policies.of(chat.agent, call.name),
-            requester=chat.requester,
+            askers=askers_of(call, chat),
             tool=call.name,
         )
 
@@ -292,7 +292,7 @@ class Desk:
         except BadArguments as error:
             raise QuestionError(str(error)) from error
         policy = self.core.policies.of(case.chat.agent, call.name)
-        judged = gate(tool, args, policy=policy, requester=case.chat.requester)
+        judged = gate(tool, args, policy=policy, askers=askers_of(case.call, case.chat))
         if isinstance(judged, Deny):
             raise NotAllowed(judged.reason)
         return {
@@ -380,6 +380,8 @@ class Desk:
                     to=effect.call,
                     **values,
                 )
+        if effect.call is not None and effect.call is not CallState.READY:
+            await self._close_others(tx, case)
         decided = replace(call, **{k: v for k, v in values.items() if k in ("args", "digest")})
         await questions.record_decision(
             tx,
@@ -407,6 +409,17 @@ class Desk:
         )
         await self._redraw(tx, case)
         return Ruling(question.id, first=True, state=effect.question, name=case.by.label, at=now)
+
+    async def _close_others(self, tx: Tx, case: _Case) -> None:
+        """The call is settled, so whatever else it asked is asked no more."""
+        for other in await questions.of_call(tx, case.call.id):
+            if other.state == QuestionState.OPEN:
+                await questions.supersede(tx, [other.id], now=self.core.now())
+                subject = outbox.question_subject(other.id)
+                for channel in await outbox.edit_all(
+                    tx, subject, priority=Priority.SETTLED, now=self.core.now()
+                ):
+                    await self.core.wake(tx, Job.DELIVER, channel)
 
     async def _redraw(self, tx: Tx, case: _Case) -> None:
         """Every copy loses its buttons before the call starts; the chat goes on after that."""

@@ -6,7 +6,7 @@ Deny beats ask beats allow; what cannot be judged is denied.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +73,7 @@ def gate(
     args: Mapping[str, Any],
     *,
     policy: Policy,
-    requester: str,
+    askers: Collection[str],
     rules: Iterable[RuleRow] = (),
 ) -> Answer:
     """The verdict on a call with these validated arguments."""
@@ -92,5 +92,5 @@ def gate(
             and rule.created_by in policy.approvers  # by the policy of today
         ):
             return Run(rule)
-    impossible = unreachable(policy, requester=requester, tool=tool.name)
+    impossible = unreachable(policy, askers=askers, tool=tool.name)
     return Deny(impossible) if impossible else AskFirst()

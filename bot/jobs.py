@@ -12,7 +12,7 @@ import structlog
 
 from bot.clock import Clock
 from bot.core import Job
-from storage import calls, chats, outbox, wakes
+from storage import calls, chats, outbox, seen, wakes
 from storage.database import Database, DatabaseUnavailable, Tx
 from storage.wakes import WakeRow
 
@@ -154,6 +154,7 @@ class EmbeddedEngine:
             await self.clock.sleep(SWEEP_SECONDS)
             with contextlib.suppress(DatabaseUnavailable):
                 async with self.db.transaction("sweep") as tx:
+                    await seen.forget(tx, self.clock.now())
                     for chat_id in await chats.orphaned(tx, self.clock.now()):
                         await self.wake(tx, Job.CHAT, chat_id)
                     for call_id in await calls.overdue_tasks(tx, self.clock.now() - SWEEP_SECONDS):

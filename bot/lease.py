@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import structlog
 
 from bot.core import Core
+from bot.tool import Stopped
 from storage import chats
 from storage.chats import ChatRow
 from storage.database import DatabaseUnavailable, Tx
@@ -20,7 +21,7 @@ BEAT_SECONDS = 1.0
 RENEW_BEATS = 8
 
 
-class LeaseLost(BaseException):
+class LeaseLost(Stopped):
     """Another runner has the chat: whoever notices stops at once. A BaseException, so that a tool
     cannot swallow it."""
 
@@ -67,6 +68,10 @@ class Held:
             except DatabaseUnavailable:
                 log.warning("the database does not answer; the lease may run out")
             except LeaseLost:
+                self.lost.set()
+                return
+            except Exception:  # without a pulse the lease runs out unseen: stop while it is ours
+                log.exception("the pulse of a lease failed")
                 self.lost.set()
                 return
 

@@ -8,18 +8,22 @@ from typing import Any, assert_never
 
 import structlog
 
-from bot.core import Core
+from bot.core import Core, Job
 from bot.lease import LEASE_SECONDS, Held, LeaseLost, beating
 from bot.move import AskModel, Idle, Move, Pause, RunCalls, Send, Snapshot, Stop, next_move
 from bot.opening import open_outcome
+from bot.reply import close_turn
 from bot.results import append_results
 from bot.run import ATTEMPTS, CallRunner
 from bot.stop import stop
+from bot.tool import NobodyToAsk
 from bot.turn import TurnRunner, WaitForModel
 from storage import calls, chats, messages
 from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
 from storage.database import DatabaseUnavailable, Tx
+
+FAILURES = 5  # of a chat in a row, after which its turn is given up
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +34,7 @@ class Loop:
     def __init__(self, core: Core, owner: str) -> None:
         self.core = core
         self.owner = owner
+        self._failures: dict[str, int] = {}  # in a row, by chat
 
     async def complete(self, chat_id: str) -> float | None:
         """Carries the chat on until it waits for somebody or owes nothing.
@@ -48,13 +53,38 @@ class Loop:
             return None
         try:
             async with beating(held):
-                return await _Drive(self.core, held).go(moves)
+                again_at = await _Drive(self.core, held).go(moves)
         except LeaseLost:
             log.warning("lease lost", chat=chat_id)
             return None
-        except Exception:
+        except Exception as error:
+            if await self._given_up(held, error):
+                return None
             await self._let_go(held)  # or nobody could carry the chat on until the lease ran out
             raise
+        self._failures.pop(chat_id, None)
+        return again_at
+
+    async def _given_up(self, held: Held, error: Exception) -> bool:
+        """A turn that fails again and again, for a reason nobody foresaw, is ended in words:
+        a chat that is tried for ever says nothing and costs a model request each time."""
+        if isinstance(error, DatabaseUnavailable | NobodyToAsk):
+            return False
+        failures = self._failures[held.chat.id] = self._failures.get(held.chat.id, 0) + 1
+        if failures < FAILURES:
+            return False
+        async with self.core.db.transaction("give_up_turn") as tx:
+            await held.fence(tx)
+            last = await messages.last(tx, held.chat.id)
+            if last is None or last.position is None or last.kind != "request":
+                return False
+            log.error("a turn is given up", chat=held.chat.id, error=type(error).__name__)
+            text = "I could not finish this because of a fault on my side. Write to try again."
+            await close_turn(self.core, tx, held.chat, last.position + 1, text)
+            await chats.release(tx, held.chat.id, held.chat.epoch, stirs=None, wake_at=None)
+            await self.core.wake(tx, Job.CHAT, held.chat.id)
+        self._failures.pop(held.chat.id, None)
+        return True
 
     async def _let_go(self, held: Held) -> None:
         with contextlib.suppress(DatabaseUnavailable):

@@ -347,7 +347,7 @@ def _open_wire(name: str, base_url: str | None, api_key: str | None) -> Wire:
     except (failures.UserError, ValueError) as error:
         if variable := re.search(r"`([A-Z][A-Z0-9_]+)` environment variable", str(error)):
             raise InvalidModel(
-                f"The model {name!r} has no API key: set {variable[1]} or the agent's api_key."
+                f"The model {name!r} has no API key: set {variable[1]} in the environment."
             ) from None
         raise InvalidModel(
             f"No provider offers the model {name!r}: correct the agent's model setting."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.approvers import audience
+from bot.approvers import askers_of, audience
 from bot.core import Core, Job
 from bot.outcome import outcome_question
 from bot.question import Asked, Kind, Purpose, new_nonce
@@ -70,7 +70,7 @@ def _asked_row(
 
 def _audience(core: Core, chat: ChatRow, call: CallRow, purpose: Purpose) -> dict[str, object]:
     policy = core.policies.of(chat.agent, call.name)
-    return audience(policy, purpose=purpose, requester=chat.requester)
+    return audience(policy, purpose=purpose, askers=askers_of(call, chat))
 
 
 async def _open(core: Core, tx: Tx, chat: ChatRow, row: QuestionRow) -> None:

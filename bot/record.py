@@ -58,10 +58,16 @@ class Recorder:
             await self._stir(tx, row)
 
     async def _move(self, tx: Tx, row: CallRow, to: CallState, **values: Any) -> bool:
-        moved = await calls.move(tx, row.id, was=[self.was], to=to, epoch_is=row.epoch, **values)
+        moved = await calls.move(
+            tx, row.id, was=[self.was], to=to, epoch_is=row.epoch, **self._as_seen(row), **values
+        )
         if not moved:
             log.warning("an outcome came too late to be recorded", call=row.id, outcome=to)
         return moved
+
+    def _as_seen(self, row: CallRow) -> dict[str, Any]:
+        """Of two looks at one task, the second to be recorded is dropped: it saw an older row."""
+        return {"task_is": row.task} if self.was is CallState.WAITING else {}
 
     async def _done(self, row: CallRow, done: Done) -> None:
         now = self.core.now()
@@ -76,6 +82,7 @@ class Recorder:
                 was=was,
                 to=state,
                 epoch_is=row.epoch,
+                **self._as_seen(row),
                 outcome="failed" if done.failed else "done",
                 result=done.result,
                 settled_at=now,

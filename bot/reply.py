@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections.abc import Sequence
 
 from bot.core import Core, Job
 from bot.question import new_nonce
@@ -12,7 +14,16 @@ from storage.chats import ChatRow
 from storage.database import DatabaseUnavailable, Tx
 from storage.outbox import Priority
 
+ONE_MESSAGE = 2_500  # characters of a text that every surface takes as one message
 LIVE_SECONDS = 1.2  # between two edits of one message (platforms/slack.md 3.3)
+
+
+async def parts_of(core: Core, chat: ChatRow, text: str) -> list[str]:
+    """A long text as parts that each fit one message; worked out beside the loop, and before any
+    transaction, since a surface parses the whole for it."""
+    surface = core.surfaces.get(chat.surface)
+    clean = _clean(text)
+    return [clean] if surface is None else await asyncio.to_thread(surface.split, clean)
 
 
 async def say(
@@ -20,15 +31,15 @@ async def say(
     tx: Tx,
     chat: ChatRow,
     subject: str,
-    text: str,
+    text: str | Sequence[str],
     *,
     priority: Priority = Priority.POST,
 ) -> None:
     """Makes `subject` say `text` in the chat's thread: a new post, or an edit of the earlier one.
 
-    A subject that is said again after a crash is the same message, not a second one."""
-    surface = core.surfaces.get(chat.surface)
-    parts = [text] if surface is None else surface.split(text)
+    A single text is cut to what one message holds; `parts_of` makes several of a long one. A
+    subject that is said again after a crash is the same message, not a second one."""
+    parts = [_short(text)] if isinstance(text, str) else text
     for number, part in enumerate(parts):
         name = subject if number == 0 else f"{subject}.{number}"
         row = await outbox.post_of(tx, name)
@@ -46,6 +57,16 @@ async def say(
             await outbox.edit_all(tx, name, priority=priority, now=core.now())
     await _withdraw_rest(core, tx, subject, len(parts))
     await core.wake(tx, Job.DELIVER, chat.place.channel_key)
+
+
+def _clean(text: str) -> str:
+    """Without what PostgreSQL or UTF-8 cannot hold."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _short(text: str) -> str:
+    clean = _clean(text)
+    return clean if len(clean) <= ONE_MESSAGE else f"{clean[:ONE_MESSAGE]}…"
 
 
 async def _withdraw_rest(core: Core, tx: Tx, subject: str, parts: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 import structlog
 
-from bot.approvers import refusal
+from bot.approvers import askers_of, refusal
 from bot.core import Core, ToolsUnavailable
 from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.lease import Held
@@ -107,7 +107,8 @@ class CallRunner:
         if row is None or agent is None:
             return None, REMOVED
         try:
-            return await agent.find(row.name), REMOVED
+            # What a person approved may have waited for days: the tool is looked at as it is now.
+            return await agent.find(row.name, fresh=row.allowed_by is not None), REMOVED
         except ToolsUnavailable as error:
             return None, str(error)
 
@@ -159,7 +160,8 @@ class CallRunner:
         chat = self.held.chat
         policy = self.core.policies.of(chat.agent, row.name)
         in_force = await rules.in_force(tx, chat.id, self.core.now())
-        verdict = gate(tool, row.args, policy=policy, requester=chat.requester, rules=in_force)
+        askers = askers_of(row, chat)
+        verdict = gate(tool, row.args, policy=policy, askers=askers, rules=in_force)
         match verdict:
             case Run():
                 return True
@@ -186,7 +188,7 @@ class CallRunner:
             actor,
             purpose=Purpose.APPROVAL,
             policy=policy,
-            requester=chat.requester,
+            askers=askers_of(row, chat),
             tool=row.name,
         )
         return why is None

@@ -26,6 +26,7 @@ __all__ = [
     "DeliveryError",
     "Entry",
     "File",
+    "Listing",
     "Look",
     "Message",
     "Pace",
@@ -91,12 +92,23 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A person typed a command (`bot.commands`); the answer is for them alone."""
+    """A person typed a command (`bot.commands`); the answer is for them alone. `place` has no root
+    where the surface does not say in which thread. `keys` as of a Message."""
 
     name: str
     actor: Actor
     place: Place
     argument: str = ""
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page of a list, in Markdown; pages count from 1."""
+
+    text: str
+    page: int = 1
+    pages: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +161,7 @@ class Pace:
 
 
 class Surface(Protocol):
-    """One adapter. Every method but `split` raises DeliveryError."""
+    """One adapter. Every method but `split` and `link` raises DeliveryError."""
 
     name: str
     pace: Pace
@@ -167,6 +179,10 @@ class Surface(Protocol):
 
     def split(self, text: str) -> list[str]:
         """A long reply as parts that each fit one message, in order, nothing left out."""
+
+    def link(self, place: Place) -> str | None:
+        """The address that opens the thread, or its channel where there is no root; None where
+        the surface has no such thing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +221,11 @@ class Entry(Protocol):
         """The cards that wait in a thread, oldest first: for a surface that keeps none."""
 
     async def command(self, event: Command) -> str:
-        """Answers a command, in Markdown, for the person alone. Never raises for what they did."""
+        """Answers a command, in Markdown, for the person alone; empty when it was answered before
+        (a redelivery). Never raises for what they did."""
+
+    async def inbox(self, actor: Actor, organisation: str, page: int) -> Listing:
+        """The open questions of an organisation that this person may decide."""
 
     async def cancel_task(
         self, nonce: str, actor: Actor, *, via: str, place: Place | None = None

@@ -16,7 +16,7 @@ from bot.core import Core, Job, ToolsUnavailable
 from bot.record import Recorder
 from bot.secrets import ConfigError
 from bot.surface import Actor, Response
-from bot.tool import Detached, Tool
+from bot.tool import Detached, Done, Tool
 from storage import audit, calls, chats, questions
 from storage.calls import CallRow, CallState
 from storage.questions import QuestionState
@@ -162,6 +162,11 @@ class Tasks:
         if any(one.state == QuestionState.OPEN for one in asked):
             return None
         tool = await self._tool(row)
+        expiry = expires_at(row.task)
+        if tool is None and expiry is not None and expiry <= self.core.now():
+            words = f"The task of {row.name} has expired, and its server is not reachable here."
+            await Recorder(self.core, CallState.WAITING).record(row, Done(words, failed=True))
+            return None
         if tool is None:
             if strict:
                 raise ConfigError(
@@ -227,6 +232,6 @@ class Tasks:
             chat = await chats.get(tx, row.chat_id)
         agent = None if chat is None else self.core.agents.get(chat.agent)
         try:
-            return None if agent is None else await agent.find(row.name)
+            return None if agent is None else agent.tool(row.name) or await agent.find(row.name)
         except ToolsUnavailable:
             return None

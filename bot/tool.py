@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 import json
@@ -59,6 +60,10 @@ class InputRequired(Exception):
 
 class NobodyToAsk(Exception):
     """ask_user has no handler and no thread to post in: the run stops (row D14)."""
+
+
+class Stopped(BaseException):
+    """Ends a run from within its journal: another process has the chat. Passes through tools."""
 
 
 class Suspend(BaseException):
@@ -270,15 +275,17 @@ class Tool:
         except (NobodyToAsk, InputRequired):
             raise
         except ToolFailed as error:
-            return self._unless_asked(call, Done(str(error), failed=True))
-        except Exception as error:
-            why = f"{self.name} failed: {type(error).__name__}: {error}"
-            return self._unless_asked(call, Done(why, failed=True))
-        except BaseException:
-            # Suspend, by itself or in the group of a tool's own tasks; else it is not ours.
-            if call.suspended is None:
+            return self._unless_asked(call, Done(_fit(str(error), self.name), failed=True))
+        except (Stopped, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            # Suspend (by itself or in the group of a tool's own tasks), what the tool raised, or
+            # its sys.exit(): all but the end of our own task is the tool's affair.
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
                 raise
-            return Ask((call.suspended.asked,), call.suspended.ordinal)
+            why = f"{self.name} failed: {type(error).__name__}: {error}"
+            return self._unless_asked(call, Done(_fit(why, self.name), failed=True))
         return self._unless_asked(call, self._done(result))
 
     async def _result(self, args: Mapping[str, Any], call: Call) -> Any:

@@ -15,7 +15,7 @@ from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.lease import LEASE_SECONDS, Held, LeaseLost
 from bot.model import ModelFailed, Settings, ToolSpec, TryLater, Turn
 from bot.opening import open_approval
-from bot.reply import LiveReply, close_turn, reply_subject, say
+from bot.reply import LiveReply, close_turn, parts_of, reply_subject, say
 from bot.tool import BadArguments, Tool
 from bot.transcript import (
     READING,
@@ -29,13 +29,13 @@ from bot.transcript import (
 )
 from storage import audit, calls, chats, messages, rules
 from storage.calls import CallRow, CallState
-from storage.chats import ChatRow
 from storage.database import Tx
 from storage.messages import MessageRow
 from storage.rules import RuleRow
 
 log = structlog.get_logger(__name__)
 
+NAME_LENGTH = 200  # of a tool that the model names; ours are shorter
 REPEATS = 3  # the same call in this many responses in a row is stopped
 
 
@@ -64,6 +64,17 @@ class _Proposal:
     @property
     def schema(self) -> str:
         return "" if self.tool is None else self.tool.schema_digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Round:
+    """What the calls of one response have in common. `askers`: whose messages it answers."""
+
+    agent: Agent
+    message_id: int
+    in_force: list[RuleRow]
+    repeated: set[str]
+    askers: list[str]
 
 
 class TurnRunner:
@@ -132,6 +143,7 @@ class TurnRunner:
             instructions=f"{agent.instructions}\n\n{READING}".strip(),
             max_tokens=agent.max_tokens,
             temperature=agent.temperature,
+            first_tool=agent.first_tool,
         )
         specs = [ToolSpec(one.name, one.description, one.parameters) for one in tools]
         sent = window(stored, context_tokens=agent.model.context_tokens, summary=summary)
@@ -173,9 +185,10 @@ class TurnRunner:
 
     async def _record(self, agent: Agent, tools: list[Tool], position: int, turn: Turn) -> None:
         proposals = self._proposals(agent, tools, turn)
+        chat = self.held.chat
+        parts = await parts_of(self.core, chat, turn.text)
         async with self.core.db.transaction("record_turn") as tx:
             await self.held.fence(tx)
-            chat = self.held.chat
             message_id = await messages.append(
                 tx,
                 chat.id,
@@ -187,11 +200,16 @@ class TurnRunner:
             await self._record_usage(tx, message_id, turn)
             await chats.count_round(tx, chat.id, chat.rounds + 1)
             if turn.text.strip():
-                await say(self.core, tx, chat, reply_subject(chat, position), turn.text)
-            in_force = await rules.in_force(tx, chat.id, self.core.now())
-            repeated = await self._repeated(tx, message_id)
+                await say(self.core, tx, chat, reply_subject(chat, position), parts)
+            round_ = _Round(
+                agent=agent,
+                message_id=message_id,
+                in_force=await rules.in_force(tx, chat.id, self.core.now()),
+                repeated=await self._repeated(tx, message_id),
+                askers=await messages.askers(tx, chat.id, position) or [chat.requester],
+            )
             for number, proposal in enumerate(proposals):
-                await self._open(tx, agent, message_id, number, proposal, in_force, repeated)
+                await self._open(tx, round_, number, proposal)
 
     def _proposals(self, agent: Agent, tools: list[Tool], turn: Turn) -> list[_Proposal]:
         return [
@@ -221,7 +239,7 @@ class TurnRunner:
             )
         if tool is None:
             names = ", ".join(one.name for one in tools) or "none"
-            fault = f"There is no tool named {call.name}. The tools are: {names}."
+            fault = f"There is no tool named {call.name[:NAME_LENGTH]}. The tools are: {names}."
             return _Proposal(call, None, {}, fault)
         try:
             return _Proposal(call, tool, tool.validate(call.args), None)
@@ -240,24 +258,22 @@ class TurnRunner:
     async def _open(
         self,
         tx: Tx,
-        agent: Agent,
-        message_id: int,
+        round_: _Round,
         number: int,
         proposal: _Proposal,
-        in_force: list[RuleRow],
-        repeated: set[str],
     ) -> None:
         now = self.core.now()
         chat = self.held.chat
-        state, result, allowed_by = self._judge(chat, agent, proposal, in_force, repeated)
+        state, result, allowed_by = self._judge(round_, proposal)
         row = CallRow(
             id=new_id("call"),
             chat_id=chat.id,
-            message_id=message_id,
+            message_id=round_.message_id,
             position=number,
             provider_id=proposal.call.provider_id,
             server="" if proposal.tool is None else proposal.tool.server,
-            name=proposal.call.name[:200],
+            name=proposal.call.name[:NAME_LENGTH],
+            askers=round_.askers,
             args=proposal.args,
             digest=proposal.digest,
             schema_digest=proposal.schema,
@@ -277,17 +293,12 @@ class TurnRunner:
             await audit.record(tx, "not_run", now=now, chat_id=chat.id, call_id=row.id, why=result)
 
     def _judge(
-        self,
-        chat: ChatRow,
-        agent: Agent,
-        proposal: _Proposal,
-        in_force: list[RuleRow],
-        repeated: set[str],
+        self, round_: _Round, proposal: _Proposal
     ) -> tuple[CallState, str | None, RuleRow | None]:
         """(state, why it does not run, the standing rule that lets it run)."""
         if proposal.fault is not None or proposal.tool is None:
             return CallState.FAILED, proposal.fault or "", None
-        if proposal.digest in repeated:
+        if proposal.digest in round_.repeated:
             why = (
                 f"Not run: {proposal.call.name} was called with these same arguments "
                 f"{REPEATS} times in a row. Tell the person what you found instead."
@@ -296,9 +307,9 @@ class TurnRunner:
         verdict = gate(
             proposal.tool,
             proposal.args,
-            policy=self.core.policies.of(agent.name, proposal.tool.name),
-            requester=chat.requester,
-            rules=in_force,
+            policy=self.core.policies.of(round_.agent.name, proposal.tool.name),
+            askers=round_.askers,
+            rules=round_.in_force,
         )
         match verdict:
             case Run(rule):

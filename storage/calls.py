@@ -52,6 +52,7 @@ class CallRow:
     result: Any = None
     note: Any = None
     edited: Any = None
+    askers: Any = None
     created_at: float
     claimed_at: float | None = None
     settled_at: float | None = None
@@ -148,12 +149,15 @@ async def move(
     was: Sequence[CallState],
     to: CallState,
     epoch_is: int | None = None,
+    task_is: Any = None,
     **values: Any,
 ) -> bool:
     """One step of the state machine; False when the call was no longer where it should be.
     With `epoch_is` also when somebody claimed it again: a late result is then nobody's (rule 4).
     """
     change = sa.update(tool_calls).where(tool_calls.c.id == call_id, tool_calls.c.state.in_(was))
+    if task_is is not None:
+        change = change.where(tool_calls.c.task == task_is)
     if epoch_is is not None:
         change = change.where(tool_calls.c.epoch == epoch_is)
     return await tx.change(change.values(state=to, **values)) == 1

@@ -48,10 +48,13 @@ class Json(sa.types.TypeDecorator[Any]):
 
 
 def canonical(value: Any) -> str:
-    """The one spelling of a JSON value: sorted keys, no spaces, no NaN, every character itself."""
-    return json.dumps(
+    """The one spelling of a JSON value: sorted keys, no spaces, no NaN, every character itself.
+    Half a character (a file name that is no UTF-8) is spelled as its escape, so that every value
+    can be stored and comes back as it was."""
+    text = json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class Tx:
@@ -116,10 +119,13 @@ class Database:
                 pool_size=10,
                 max_overflow=10,
                 pool_pre_ping=True,
+                hide_parameters=True,  # what people wrote has no place in an error
                 connect_args={"options": POSTGRES_OPTIONS, "connect_timeout": 5},
             )
         url = self.url.set(drivername="sqlite+aiosqlite")
-        engine = create_async_engine(url, connect_args={"timeout": SQLITE_BUSY_MS / 1000})
+        engine = create_async_engine(
+            url, hide_parameters=True, connect_args={"timeout": SQLITE_BUSY_MS / 1000}
+        )
 
         @sa.event.listens_for(engine.sync_engine, "connect")
         def settings(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
@@ -173,3 +179,18 @@ def unavailable() -> Iterator[None]:
         yield
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
         raise DatabaseUnavailable from error
+    except sa.exc.DBAPIError as error:
+        if not error.connection_invalidated:  # such as a transaction that idled for too long
+            raise
+        raise DatabaseUnavailable from error
+
+
+def wrong_url(url: str) -> str | None:
+    """Why no database can be meant by this, as the end of a sentence; None: it can."""
+    try:
+        backend = sa.make_url(url).get_backend_name()
+    except (sa.exc.ArgumentError, ValueError):
+        return "must be sqlite:///FILE or postgresql://USER@HOST/NAME"
+    if backend not in ("sqlite", "postgresql"):
+        return f"names {backend}, but only sqlite and postgresql are supported"
+    return None

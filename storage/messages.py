@@ -5,13 +5,15 @@ A row without a position is queued: said by a person while the chat waits (rows 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import sqlalchemy as sa
 
 from storage.database import Tx
-from storage.schema import messages, summaries, turns
+from storage.schema import messages, summaries, tool_calls, turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,29 @@ async def last(tx: Tx, chat_id: str) -> MessageRow | None:
     )
 
 
+async def askers(tx: Tx, chat_id: str, before: int) -> list[str]:
+    """Whose messages the model answers at position `before`: the authors since its last answer
+    that asked for no call."""
+    final = sa.select(sa.func.max(messages.c.position)).where(
+        messages.c.chat_id == chat_id,
+        messages.c.kind == "response",
+        messages.c.position < before,
+        ~sa.exists().where(tool_calls.c.message_id == messages.c.id),
+    )
+    found = await tx.run(
+        sa.select(messages.c.author)
+        .where(
+            messages.c.chat_id == chat_id,
+            messages.c.author.is_not(None),
+            messages.c.position < before,
+            messages.c.position > sa.func.coalesce(final.scalar_subquery(), 0),
+        )
+        .distinct()
+        .order_by(messages.c.author)
+    )
+    return [row.author for row in found]
+
+
 async def take_up(tx: Tx, message_id: int, position: int) -> bool:
     """Gives a queued message its place in the history."""
     return (
@@ -171,7 +196,11 @@ async def record_turn(
 
 async def usage(tx: Tx, chat_id: str) -> UsageRow:
     """Totals of a chat; the cost is none as soon as one turn's cost is unknown."""
-    found = (await tx.run(sa.select(turns).where(turns.c.chat_id == chat_id))).all()
+    return total((await tx.run(sa.select(turns).where(turns.c.chat_id == chat_id))).all())
+
+
+def total(found: Sequence[sa.Row[Any]]) -> UsageRow:
+    """The sums over rows of `turns`."""
     costs = [None if row.cost is None else Decimal(row.cost) for row in found]
     known = [cost for cost in costs if cost is not None]
     return UsageRow(

@@ -155,18 +155,6 @@ async def postings_of(tx: Tx, subject: str) -> list[PostingRow]:
     )
 
 
-async def posting_at(tx: Tx, place: Place, message_id: str) -> PostingRow | None:
-    return await tx.first(
-        sa.select(postings).where(
-            postings.c.surface == place.surface,
-            postings.c.organisation == place.organisation,
-            postings.c.channel == place.channel,
-            postings.c.message_id == message_id,
-        ),
-        PostingRow,
-    )
-
-
 async def posting(tx: Tx, posting_id: str) -> PostingRow | None:
     return await tx.first(sa.select(postings).where(postings.c.id == posting_id), PostingRow)
 

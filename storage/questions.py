@@ -152,14 +152,6 @@ async def supersede(tx: Tx, ids: Sequence[str], *, now: float) -> None:
     )
 
 
-async def redraw(tx: Tx, question_id: str) -> None:
-    await tx.change(
-        sa.update(questions)
-        .where(questions.c.id == question_id)
-        .values(version=questions.c.version + 1)
-    )
-
-
 async def record_decision(tx: Tx, row: DecisionRow) -> bool:
     """One per person and question."""
     return await tx.insert_new(decisions, **asdict(row))

@@ -37,15 +37,19 @@ async def add(tx: Tx, row: RuleRow) -> None:
     await tx.run(sa.insert(rules).values(**asdict(row)))
 
 
+def valid(now: float) -> sa.ColumnElement[bool]:
+    """Neither revoked nor expired nor used up."""
+    return sa.and_(
+        rules.c.revoked_at.is_(None),
+        sa.or_(rules.c.expires_at.is_(None), rules.c.expires_at > now),
+        sa.or_(rules.c.uses_left.is_(None), rules.c.uses_left > 0),
+    )
+
+
 async def in_force(tx: Tx, scope_key: str, now: float) -> list[RuleRow]:
     return await tx.rows(
         sa.select(rules)
-        .where(
-            rules.c.scope_key == scope_key,
-            rules.c.revoked_at.is_(None),
-            sa.or_(rules.c.expires_at.is_(None), rules.c.expires_at > now),
-            sa.or_(rules.c.uses_left.is_(None), rules.c.uses_left > 0),
-        )
+        .where(rules.c.scope_key == scope_key, valid(now))
         .order_by(rules.c.created_at, rules.c.id),
         RuleRow,
     )

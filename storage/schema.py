@@ -107,7 +107,7 @@ tool_calls = Table(
     _chat(),
     Column("message_id", Serial, ForeignKey("messages.id"), nullable=False),
     Column("position", Integer, nullable=False),
-    Column("provider_id", String(200), nullable=False),
+    Column("provider_id", Text, nullable=False),
     Column("server", String(80), nullable=False, default=""),
     Column("name", String(200), nullable=False),
     Column("args", Json, nullable=False),
@@ -123,6 +123,7 @@ tool_calls = Table(
     Column("outcome", String(20)),
     Column("result", Json),
     Column("note", Json),  # what a person said when declining what the tool asked
+    Column("askers", Json),  # those whose messages it came of
     Column("edited", Json),  # the arguments as the model gave them, where a person changed them
     Column("created_at", Time, nullable=False),
     Column("claimed_at", Time),

@@ -17,8 +17,11 @@ Whatever you type goes to the agent, except for these:
 - `/done [N]`: you have finished on the page
 - `/dismiss [N]`: closes it without an answer
 - `/cancel [N]`: asks the server to stop background call N
-- `/status`: what the agent is doing in this thread
-- `/pending`: the questions that wait for somebody
+- `/status [PAGE]`: what the agent is doing in this thread and in the others
+- `/pending [PAGE]`: the questions that wait for somebody
+- `/task ID`: one call in detail; `/status` lists the ids
+- `/rules [PAGE]`: what runs without asking
+- `/usage`: tokens and cost
 - `/stop`: stops the agent in this thread
 - `/quit`: leaves (Ctrl-D)
 N may be left out while one card is open. A line that begins with a space is always a message."""
@@ -73,6 +76,7 @@ class Ask:
     """A command that every surface has (`bot.commands`)."""
 
     name: str
+    argument: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,9 @@ def parse(line: str) -> Action:
             first, note = _split(rest)
             number = _number(first)
             return Decline(None, rest) if number is None else Decline(number, note)
-        case "status" | "pending" | "stop" | "help" | "quit" as name:
+        case "status" | "pending" | "task" | "rules" as name:
+            return Ask(name, rest)
+        case "usage" | "stop" | "help" | "quit" as name:
             return Mistake(f"/{name} stands alone.") if rest else _alone(name)
         case _:
             return Mistake(

@@ -59,7 +59,12 @@ class Session:
             case line.Say():
                 await self._say(action.text)
             case line.Ask():
-                command = Command(name=action.name, actor=self._actor, place=self._place)
+                command = Command(
+                    name=action.name,
+                    argument=action.argument,
+                    actor=self._actor,
+                    place=self._place,
+                )
                 self._screen.say(await self._entry.command(command))
             case line.Help():
                 self._screen.say(line.HELP)

@@ -20,6 +20,7 @@ EVENTS: Final = ("app_mention", "message")
 _SAID: Final = (None, "thread_broadcast", "file_share")  # subtypes a person writes
 _TS: Final = re.compile(r"[0-9]{1,12}\.[0-9]{6}")
 _ID: Final = re.compile(r"[A-Z][A-Z0-9_]{1,40}")
+_PAGE: Final = re.compile(r"[1-9][0-9]{0,3}")
 _MENTION: Final = re.compile(r"<@([UW][A-Z0-9_]+)(?:\|[^<>]*)?>|<!subteam\^[^<>]*>")
 _TOKEN: Final = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
 
@@ -30,11 +31,12 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who we are in the workspace that installed us (auth.test)."""
+    """Who we are in the workspace that installed us (auth.test), and its address."""
 
     team: str
     user: str
     bot: str
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Something a person said to the bot or in a thread that may be one of its chats."""
+    """Something a person said to the bot or in a thread that may be one of its chats. `named`:
+    it mentions the bot."""
 
     keys: tuple[str, ...]
     place: Place
@@ -55,6 +58,12 @@ class Heard:
     text: str
     starts: bool
     source: str
+    named: bool
+
+    @property
+    def at_root(self) -> bool:
+        """It stands in the channel itself and not in a thread."""
+        return self.source == self.place.root
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,39 @@ class Submission:
     values: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A slash command. Slack does not say in which thread, so its place has no root."""
+
+    name: str
+    argument: str
+    person: Person
+    place: Place
+    response_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """A shortcut: of a message (`place` is its thread), or a global one (none). `in_thread`: the
+    message is a thread's and not only the channel's."""
+
+    callback: str
+    person: Person
+    place: Place | None
+    in_thread: bool
+    trigger: str
+    response_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A page of a list in a modal that was asked for."""
+
+    page: int
+    person: Person
+    view: str
+
+
 def shaped(body: object) -> bool:
     """Whether the payload has the shape that Bolt takes for granted. slack_bolt 1.30 fails on any
     other before a listener sees it, in its error handler too (`to_step` in `payload_utils.py`)."""
@@ -97,8 +139,10 @@ def shaped(body: object) -> bool:
         case "view_submission" | "view_closed":
             view = body.get("view")
             return isinstance(view, Mapping) and isinstance(view.get("type"), str)
+        case "shortcut" | "message_action":
+            return isinstance(body.get("callback_id"), str)
         case _:
-            return True
+            return "command" not in body or isinstance(body["command"], str)
 
 
 def heard(body: Mapping[str, Any], me: Identity) -> Heard | None:
@@ -132,6 +176,7 @@ def heard(body: Mapping[str, Any], me: Identity) -> Heard | None:
         text=readable(said, me.user),
         starts=direct or named,
         source=ts,
+        named=named,
     )
 
 
@@ -169,6 +214,60 @@ def submission(body: Mapping[str, Any]) -> Submission:
         person=_person(body),
         values=_mapping(_mapping(view, "state"), "values"),
     )
+
+
+def typed(body: Mapping[str, Any], me: Identity) -> Typed:
+    """The slash command that was typed. Raises Malformed."""
+    text, response_url = body.get("text") or "", body.get("response_url") or ""
+    if not isinstance(text, str) or not isinstance(response_url, str):
+        raise Malformed("A command has a value of the wrong kind.")
+    name, _, argument = readable(text, me.user).partition(" ")
+    return Typed(
+        name=name,
+        argument=argument.strip(),
+        person=Person(_id(body, "user_id"), _team(body, "team_id")),
+        place=Place(SURFACE, me.team, _id(body, "channel_id"), ""),
+        response_url=response_url,
+    )
+
+
+def shortcut(body: Mapping[str, Any], me: Identity) -> Shortcut:
+    """The shortcut that was used. Raises Malformed."""
+    place, in_thread = None, False
+    if body.get("type") == "message_action":
+        message = _mapping(body, "message")
+        in_thread = bool(message.get("thread_ts"))
+        root = _ts(message, "thread_ts") if in_thread else _ts(body, "message_ts")
+        place = Place(SURFACE, me.team, _id(_mapping(body, "channel"), "id"), root)
+    trigger, response_url = body.get("trigger_id") or "", body.get("response_url") or ""
+    if not isinstance(trigger, str) or not isinstance(response_url, str):
+        raise Malformed("A shortcut has a value of the wrong kind.")
+    return Shortcut(
+        callback=_text(body, "callback_id"),
+        person=_person(body),
+        place=place,
+        in_thread=in_thread,
+        trigger=trigger,
+        response_url=response_url,
+    )
+
+
+def turned(body: Mapping[str, Any], me: Identity) -> Turned:
+    """The page that was asked for in a modal. Raises Malformed."""
+    pressed, view = click(body, me), _mapping(body, "view")
+    if not _PAGE.fullmatch(pressed.nonce):
+        raise Malformed("A page has no number.")
+    return Turned(page=int(pressed.nonce), person=pressed.person, view=_text(view, "id"))
+
+
+def permalink(me: Identity, place: Place) -> str | None:
+    """The address of a thread's first message, or of the channel where there is no root."""
+    if not me.url.startswith("https://") or not _ID.fullmatch(place.channel):
+        return None
+    channel = f"{me.url.rstrip('/')}/archives/{place.channel}"
+    if not place.root:
+        return channel
+    return f"{channel}/p{place.root.replace('.', '')}" if _TS.fullmatch(place.root) else None
 
 
 def readable(text: str, me: str) -> str:

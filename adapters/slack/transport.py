@@ -31,6 +31,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adapters.slack import events, sockets
 from adapters.slack.background import Background
 from adapters.slack.clicks import Clicks
+from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN, Commands
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import SURFACE, Identity, Malformed
 from adapters.slack.log import quiet
@@ -38,6 +39,7 @@ from adapters.slack.people import People
 from adapters.slack.refusal import code_of
 from adapters.slack.settings import SlackSettings
 from adapters.slack.text import split
+from bot import commands
 from bot.clock import Clock
 from bot.secrets import ConfigError
 from bot.surface import Content, DeliveryError, Entry, Message, Pace, Place
@@ -50,6 +52,7 @@ SCOPES: Final = frozenset(
         "app_mentions:read",
         "channels:history",
         "chat:write",
+        "commands",
         "files:write",
         "groups:history",
         "im:history",
@@ -91,6 +94,7 @@ class SlackSurface:
         self._me: Identity | None = None
         self._people: People | None = None
         self._clicks: Clicks | None = None
+        self._commands: Commands | None = None
         self._app = self._bolt()
 
     # Out
@@ -109,6 +113,9 @@ class SlackSurface:
 
     def split(self, text: str) -> list[str]:
         return split(text)
+
+    def link(self, place: Place) -> str | None:
+        return None if self._me is None else events.permalink(self._me, place)
 
     def _known(self) -> Identity:
         if self._me is None:
@@ -132,6 +139,9 @@ class SlackSurface:
                 self._people = People(self._client, self._clock, self._me.team)
                 self._clicks = Clicks(
                     self._entry, self._client, self._delivery, self._people, self._background
+                )
+                self._commands = Commands(
+                    self._entry, self._client, self._people, self._background, self._me.team
                 )
                 if self._settings.mode == "socket":
                     token = self._settings.app_token
@@ -166,7 +176,12 @@ class SlackSurface:
         granted = answer.headers.get("x-oauth-scopes")
         for scope in sorted(SCOPES - set(granted.split(","))) if granted else ():
             log.warning("The Slack app lacks the scope %s: add it and install it again.", scope)
-        return Identity(str(answer["team_id"]), str(answer["user_id"]), str(answer["bot_id"]))
+        return Identity(
+            team=str(answer["team_id"]),
+            user=str(answer["user_id"]),
+            bot=str(answer["bot_id"]),
+            url=str(answer.get("url") or ""),
+        )
 
     # In
 
@@ -204,6 +219,18 @@ class SlackSurface:
         async def on_submission(ack: AsyncAck, body: dict[str, Any]) -> None:
             await ack(await self._send(body))
 
+        async def on_command(ack: AsyncAck, body: dict[str, Any]) -> None:
+            answer = await self._type(body)
+            await (ack(answer) if answer else ack())
+
+        async def on_shortcut(ack: AsyncAck, body: dict[str, Any]) -> None:
+            self._shortcut(body)
+            await ack()
+
+        async def on_turn(ack: AsyncAck, body: dict[str, Any]) -> None:
+            self._turn(body)
+            await ack()
+
         async def on_error(error: Exception) -> None:
             """The answer stays the 500 that Bolt prepared: Slack delivers an event again."""
             if isinstance(error, DatabaseUnavailable):
@@ -225,6 +252,10 @@ class SlackSurface:
         for event in events.EVENTS:
             app.event(event)(on_event)
         app.event(re.compile(".*"))(on_other_event)
+        app.command(COMMAND)(on_command)
+        for shortcut in (STATUS, PENDING):
+            app.shortcut(shortcut)(on_shortcut)
+        app.action(re.compile(f"{re.escape(TURN)}.*"))(on_turn)
         app.action(re.compile(".*"))(on_click)
         app.view(re.compile(".*"))(on_submission)
         app.error(on_error)
@@ -237,6 +268,10 @@ class SlackSurface:
             log.warning("An event of Slack was refused: %s", wrong)
             return
         if heard is None:
+            return
+        if heard.named and (command := commands.read(heard.text)) is not None:
+            assert self._commands is not None
+            self._commands.mention(heard, *command)
             return
         assert self._people is not None
         message = Message(
@@ -266,6 +301,33 @@ class SlackSurface:
             return {}
         assert self._clicks is not None
         return await self._clicks.send(submission)
+
+    async def _type(self, body: dict[str, Any]) -> dict[str, Any]:
+        try:
+            typed = events.typed(body, self._known())
+        except Malformed as wrong:
+            log.warning("A command was refused: %s", wrong)
+            return {}
+        assert self._commands is not None
+        return await self._commands.slash(typed)
+
+    def _shortcut(self, body: dict[str, Any]) -> None:
+        try:
+            used = events.shortcut(body, self._known())
+        except Malformed as wrong:
+            log.warning("A shortcut was refused: %s", wrong)
+            return
+        assert self._commands is not None
+        self._commands.shortcut(used)
+
+    def _turn(self, body: dict[str, Any]) -> None:
+        try:
+            turned = events.turned(body, self._known())
+        except Malformed as wrong:
+            log.warning("A click was refused: %s", wrong)
+            return
+        assert self._commands is not None
+        self._commands.turn(turned)
 
 
 class _Shaped(AsyncMiddleware):

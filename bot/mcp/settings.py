@@ -194,9 +194,6 @@ class ServerSettings(_Section):
         named = {one for one in self.allow if not set(one) & set("*?[")}
         return frozenset(named | set(self.approval_by_tool) | (set(self.fixed) - {"*"}))
 
-    def fixed_arguments(self, tool: str) -> dict[str, Any]:
-        return {**self.fixed.get("*", {}), **self.fixed.get(tool, {})}
-
 
 def server_settings(name: str, section: Mapping[str, Any]) -> ServerSettings:
     """The checked section `[servers.NAME]`. Raises ConfigError with a sentence a mistake."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import structlog
 
@@ -22,6 +23,12 @@ log = structlog.get_logger(__name__)
 
 LIST_SECONDS = 60.0  # how old a list may be when the server does not say how long it holds
 LONGEST_LIST_SECONDS = 300.0  # however long it says
+
+
+def _takes(schema: Mapping[str, Any], argument: str) -> bool:
+    """Whether a tool may know this argument; a schema that is put together may know any."""
+    parts = ("allOf", "anyOf", "oneOf", "$ref", "patternProperties", "if")
+    return argument in schema.get("properties", {}) or any(part in schema for part in parts)
 
 
 class McpServer:
@@ -70,11 +77,11 @@ class McpServer:
     async def stop(self) -> None:
         await self.connection.stop()
 
-    async def tools(self) -> Sequence[Tool]:
+    async def tools(self, *, fresh: bool = False) -> Sequence[Tool]:
         """A list that is fresh enough, or the last known one while the server is away."""
         ttl = self.connection.tools_ttl
-        fresh = LIST_SECONDS if ttl is None else min(ttl, LONGEST_LIST_SECONDS)
-        if self._tools is not None and self._clock.now() - self._listed_at < fresh:
+        holds = LIST_SECONDS if ttl is None else min(ttl, LONGEST_LIST_SECONDS)
+        if not fresh and self._tools is not None and self._clock.now() - self._listed_at < holds:
             return self._tools
         changes = self._changes
         try:
@@ -96,7 +103,7 @@ class McpServer:
         )
         # A change that was announced meanwhile may not be in it.
         self._listed_at = self._clock.now() if self._changes == changes else 0.0
-        self._look_for_missing(frozenset(one.name for one in offered))
+        self._look_for_missing({one.name: one.input_schema for one in offered})
         return self._tools
 
     def known(self, name: str) -> Tool | None:
@@ -119,8 +126,15 @@ class McpServer:
             )
         return False
 
-    def _look_for_missing(self, offered: frozenset[str]) -> None:
-        missing = self.settings.named_tools() - offered
+    def _look_for_missing(self, offered: Mapping[str, Mapping[str, Any]]) -> None:
+        """Tools, and arguments fixed for them, that configuration names and the server lacks."""
+        lacking = {
+            f"{tool}.{argument}"
+            for tool, fixed in self.settings.fixed.items()
+            for argument in fixed
+            if tool in offered and not _takes(offered[tool], argument)
+        }
+        missing = frozenset((self.settings.named_tools() - set(offered)) | lacking)
         if missing and missing != self._missing:
             log.error("a server lacks tools that are configured", server=self.name, tools=missing)
         self._missing = missing

@@ -296,8 +296,11 @@ def _finished(produced: results.Produced) -> Done:
 def tool_of(link: Link, server: str, offered: t.Tool) -> McpTool:
     """A tool of a server's list, as configuration lets it through."""
     settings = link.settings
-    fixed = settings.fixed_arguments(offered.name)
     schema = dict(offered.input_schema)
+    # What is fixed for a tool by its name is always sent, whatever its schema looks like.
+    everywhere = settings.fixed.get("*", {})
+    fixed = {k: v for k, v in everywhere.items() if k in schema.get("properties", {})}
+    fixed |= settings.fixed.get(offered.name, {})
     shown = dict(schema)
     if fixed:
         properties = schema.get("properties", {})
@@ -316,7 +319,7 @@ def tool_of(link: Link, server: str, offered: t.Tool) -> McpTool:
         server=server,
         remote=offered.name,
         schema=schema,
-        fixed={k: v for k, v in fixed.items() if k in schema.get("properties", {})},
+        fixed=fixed,
         link=link,
     )
 

@@ -57,6 +57,9 @@ class MemorySurface:
     def split(self, text: str) -> list[str]:
         return [text]
 
+    def link(self, place: Place) -> str | None:
+        return None
+
     def cards(self) -> list[Card]:
         return [one.content for one in self.shown.values() if isinstance(one.content, Card)]
 

@@ -422,3 +422,39 @@ async def test_a_remembered_approval_ends_when_its_giver_is_no_approver_any_more
     await w.settle()
 
     assert effects == ["refund A1"]
+
+
+@pytest.mark.row("B6")
+async def test_an_approver_who_asks_in_somebody_elses_thread_does_not_approve_it(
+    sqlite_db: Database,
+) -> None:
+    effects: list[str] = []
+    both = Policy(name="ops", approvers=frozenset({BEN.key, CYN.key}))
+    w = world(sqlite_db, "Hello.", call("refund"), tools=[effect(effects)], policies=[both])
+    chat = await w.chat(by=ANA)
+    await w.settle()
+    await chat.say("refund it now", by=BEN)
+    await w.settle()
+    question = await only_question(chat)
+    assert w.surface.cards()[0].deciders == (CYN.key,)
+    with pytest.raises(NotAllowed, match="You asked the agent for this"):
+        await question.approve(by=BEN)
+    await question.approve(by=CYN)
+    await w.settle()
+    assert effects == ["refund A1"]
+
+
+async def test_what_a_tool_asks_is_for_whoever_asked_for_the_call(sqlite_db: Database) -> None:
+    @tool(name="ask", approval="never")
+    async def asking(c: Call) -> str:
+        """Asks."""
+        return str(await c.ask("Which?", Field("which")))
+
+    w = world(sqlite_db, "Hello.", call("ask"), "Done.", tools=[asking])
+    chat = await w.chat(by=ANA)
+    await w.settle()
+    await chat.say("ask me", by=CYN)
+    await w.settle()
+    await (await only_question(chat)).answer("mine", by=CYN)
+    await w.settle()
+    assert await chat.last_reply() == "Done."

@@ -55,6 +55,7 @@ ASK = call("srv__ask", service="api")
 @pytest.mark.row("M2")
 @pytest.mark.row("M3")
 @pytest.mark.row("M13")
+@pytest.mark.row("M14")
 async def test_a_servers_form_is_a_card_and_its_answer_reaches_the_server(
     db: Database, server: Settings, tmp_path: Path
 ) -> None:

@@ -293,3 +293,30 @@ def test_names_are_what_providers_take_and_never_alike() -> None:
     long = [visible_name("srv", "x" * 100 + end) for end in "ab"]
     assert len(set(long)) == 2
     assert all(len(name) <= 64 for name in long)
+
+
+async def test_an_argument_that_is_fixed_and_that_the_tool_lacks_is_an_error_at_the_start(
+    server: HttpServer,
+) -> None:
+    settings = server_settings("srv", section(server, fixed={"counter": {"nte": "x"}}))
+    source = McpServer("srv", settings, WallClock())
+    with pytest.raises(ConfigError, match=r"names counter\.nte, which the server does not offer"):
+        await source.start()
+    await source.stop()
+
+
+async def test_what_a_person_approved_is_looked_at_as_it_is_when_it_runs(
+    sqlite_db: Database, server: HttpServer, tmp_path: Path
+) -> None:
+    """The server changed the tool while the card waited, and its list still counted as fresh."""
+    step = call("srv__counter", note="x")
+    async with mcp_world(sqlite_db, section(server), step, "I see.") as world:
+        chat = await world.chat()
+        await world.settle()
+        server.kill()
+        server.env["FAKE_MCP_HIDE"] = "counter"
+        await server.start()
+        await (await only_question(chat)).approve(by=BEN)
+        await world.settle()
+        assert "changed or removed" in (await returned(chat))[0]
+    assert effects(tmp_path) == []

@@ -17,10 +17,11 @@ from bot.question import Purpose
 from bot.secrets import ConfigError
 from bot.task import TaskFailed, TaskStatus, TaskTimeout, expires_at
 from storage.database import Database
+from tests.fakes.clock import WallClock
 from tests.fakes.mcp.process import HttpServer, seen
-from tests.fakes.model import call
+from tests.fakes.model import call, script
 from tests.mcp_world import FREE, mcp_world, section, settle_until
-from tests.world import ANA, BEN, CYN, World, only_question, returned, world
+from tests.world import ANA, BEN, CYN, World, only_question, returned
 
 
 @pytest.fixture
@@ -256,7 +257,7 @@ async def test_without_its_server_a_refresh_is_a_configuration_error(
 ) -> None:
     async with mcp_world(sqlite_db, section(server, **FREE), work(30), "Done.") as one:
         chat = await run_to_the_task(one)
-    bare = world(sqlite_db, "Done.")
+    bare = World(sqlite_db, (), script("Done."), clock=WallClock())
     (task,) = await bare.here(chat).pending_tasks()  # listed from rows alone
     with pytest.raises(ConfigError, match=r"\[servers\]"):
         await task.refresh()

@@ -18,6 +18,7 @@ from bot.surface import (
     Command,
     Decision,
     Entry,
+    Listing,
     Look,
     Message,
     Place,
@@ -71,6 +72,7 @@ class StubEntry:
         self.decisions: list[Decision] = []
         self.looks: list[tuple[str, Verb, Actor, Place | None]] = []
         self.cancelled: list[tuple[str, Actor, Place | None]] = []
+        self.commands: list[Command] = []
         self.seen: set[str] = set()
         self.card = APPROVAL
         self.refusal = ""
@@ -116,7 +118,16 @@ class StubEntry:
         return self.answer or Response(done=True, sentence="The server was asked to stop.")
 
     async def command(self, event: Command) -> str:
-        raise AssertionError("the manifest has no command")
+        await self._trouble()
+        if event.keys and not self.seen.isdisjoint(event.keys):
+            return ""
+        self.seen.update(event.keys)
+        self.commands.append(event)
+        return f"the answer to {event.name}"
+
+    async def inbox(self, actor: Actor, organisation: str, page: int) -> Listing:
+        await self._trouble()
+        return Listing(f"page {page} for {actor.key} in {organisation}", page, 3)
 
     async def _trouble(self) -> None:
         if self.pause is not None:

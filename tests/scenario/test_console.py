@@ -355,7 +355,7 @@ async def test_commands_are_answered_and_stop_closes_what_is_open(sqlite_db: Dat
     shop = Shop()
     terminal = Terminal(sqlite_db, REFUND, "Done.", tools=[shop.tool])
     await terminal.types("refund A1")
-    assert "agent wants to run refund (yours)" in await terminal.types("/pending", who=BEN)
+    assert "`agent wants to run refund` (yours)" in await terminal.types("/pending", who=BEN)
     shown = await terminal.types("/stop")
     assert "Stopping: what has not run will not run." in shown
     assert "– #1 agent wants to run refund Closed" in shown

@@ -20,7 +20,7 @@ ONLY_ANA = Policy(name="ana", approvers=frozenset({ANA.key}))
 
 
 def may(actor: Actor, purpose: Purpose, policy: Policy) -> bool:
-    said = refusal(actor, purpose=purpose, policy=policy, requester=ANA.key, tool="refund")
+    said = refusal(actor, purpose=purpose, policy=policy, askers=[ANA.key], tool="refund")
     assert said is None or said.endswith(".")
     return said is None
 
@@ -38,9 +38,9 @@ def may(actor: Actor, purpose: Purpose, policy: Policy) -> bool:
 )
 def test_who_may_approve(policy: Policy, approvers: set[Actor]) -> None:
     assert {one for one in (ANA, BEN, CYN) if may(one, Purpose.APPROVAL, policy)} == approvers
-    shown = audience(policy, purpose=Purpose.APPROVAL, requester=ANA.key)
+    shown = audience(policy, purpose=Purpose.APPROVAL, askers=[ANA.key])
     assert shown["deciders"] == sorted(one.key for one in approvers)
-    assert (unreachable(policy, requester=ANA.key, tool="refund") is None) is bool(approvers)
+    assert (unreachable(policy, askers=[ANA.key], tool="refund") is None) is bool(approvers)
 
 
 @pytest.mark.parametrize("policy", [OPS, BOTH, TRUSTING, ONLY_ANA, NOBODY])
@@ -48,7 +48,7 @@ def test_what_a_tool_asks_is_for_who_asked_and_for_approvers(policy: Policy) -> 
     able = {one for one in (ANA, BEN, CYN) if may(one, Purpose.ASK, policy)}
 
     assert able == {ANA} | ({BEN} if BEN.key in policy.approvers else set())
-    shown = audience(policy, purpose=Purpose.ASK, requester=ANA.key)
+    shown = audience(policy, purpose=Purpose.ASK, askers=[ANA.key])
     assert shown["deciders"] == sorted(one.key for one in able)
 
 
@@ -66,7 +66,7 @@ def test_a_lost_run_is_settled_by_an_approver_or_else_by_who_asked(
     policy: Policy, deciders: set[Actor]
 ) -> None:
     assert {one for one in (ANA, BEN, CYN) if may(one, Purpose.OUTCOME, policy)} == deciders
-    shown = audience(policy, purpose=Purpose.OUTCOME, requester=ANA.key)
+    shown = audience(policy, purpose=Purpose.OUTCOME, askers=[ANA.key])
     assert shown["deciders"] == sorted(one.key for one in deciders)
 
 

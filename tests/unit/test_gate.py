@@ -49,7 +49,7 @@ def judged(
     requester: str = "slack:T1/ANA",
 ) -> Answer:
     args = {"order": "A1", "amount": 5}
-    return gate(refund(approval), args, policy=policy, requester=requester, rules=rules or [])
+    return gate(refund(approval), args, policy=policy, askers=[requester], rules=rules or [])
 
 
 @pytest.mark.row("A15")

@@ -195,7 +195,7 @@ def deep() -> Any:
     return value
 
 
-@pytest.mark.parametrize("value", [{"a": math.nan}, {"a": "\ud800"}, deep()])
+@pytest.mark.parametrize("value", [{"a": math.nan}, deep()])
 def test_structured_content_that_is_not_plain_json_is_left_out_and_said(value: Any) -> None:
     result = t.CallToolResult.model_construct(
         content=[text("a")], structured_content=value, is_error=False

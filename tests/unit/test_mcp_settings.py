@@ -219,13 +219,6 @@ def test_tools_that_are_named_must_be_there() -> None:
     assert found.named_tools() == {"deploy", "status", "scale"}
 
 
-def test_fixed_arguments_of_a_tool_win_over_those_of_all() -> None:
-    found = settings(url=URL, fixed={"*": {"org": 1, "env": "dev"}, "scale": {"env": "prod"}})
-
-    assert found.fixed_arguments("scale") == {"org": 1, "env": "prod"}
-    assert found.fixed_arguments("add") == {"org": 1, "env": "dev"}
-
-
 def test_a_value_may_stand_for_a_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("from a file\n")
     monkeypatch.setenv("LAB_A", "from the environment")

@@ -425,8 +425,8 @@ def test_a_models_context_is_known_and_can_be_overridden() -> None:
         ("openai:", "set the agent's model"),
         ("test", "set the agent's model"),
         ("nobody:gpt-5", "correct the agent's model setting"),
-        ("openai:gpt-5", "set OPENAI_API_KEY or the agent's api_key"),
-        ("anthropic:claude-sonnet-4-5", "set ANTHROPIC_API_KEY or the agent's api_key"),
+        ("openai:gpt-5", "set OPENAI_API_KEY in the environment"),
+        ("anthropic:claude-sonnet-4-5", "set ANTHROPIC_API_KEY in the environment"),
     ],
 )
 def test_a_model_that_cannot_be_opened_names_the_setting_in_one_sentence(

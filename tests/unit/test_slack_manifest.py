@@ -9,6 +9,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from adapters.slack import events
+from adapters.slack.commands import COMMAND, PENDING, STATUS
 from adapters.slack.settings import SlackSettings
 from adapters.slack.transport import SCOPES, SlackSurface
 from tests.fakes.clock import FakeClock
@@ -18,7 +19,8 @@ SCHEMA = ROOT.parent / "shared" / "data" / "slack-manifest.schema.2.0.0.json"
 
 
 def manifest() -> dict[str, Any]:
-    """The file, read by the little of YAML that it uses: nested names, lists of words, comments."""
+    """The file, read by the little of YAML that it uses: nested names, lists of words or of names,
+    comments."""
     lines = []
     for line in (ROOT / "manifest.yaml").read_text().splitlines():
         bare = line.split(" #")[0].rstrip()
@@ -35,7 +37,12 @@ def nested(lines: list[tuple[int, str]]) -> tuple[Any, list[tuple[int, str]]]:
     if first.startswith("- "):
         items = []
         while lines and lines[0][0] == depth and lines[0][1].startswith("- "):
-            items.append(scalar(lines.pop(0)[1][2:]))
+            first = lines[0][1][2:]
+            if ": " in first:
+                item, lines = nested([(depth + 2, first), *lines[1:]])
+            else:
+                item, lines = scalar(first), lines[1:]
+            items.append(item)
         return items, lines
     found: dict[str, Any] = {}
     while lines and lines[0][0] == depth:
@@ -70,6 +77,16 @@ def test_the_manifest_subscribes_to_the_events_that_have_a_listener() -> None:
     kinds = {event.split(".")[1] for event in subscribed if "." in event}
     history = {scope.split(":")[0] for scope in SCOPES if scope.endswith(":history")}
     assert kinds == history
+
+
+def test_the_manifest_has_the_command_and_the_shortcuts_that_have_a_listener() -> None:
+    features = manifest()["features"]
+    assert [one["command"] for one in features["slash_commands"]] == [COMMAND]
+    assert all(one["should_escape"] is True for one in features["slash_commands"])
+    assert {one["callback_id"]: one["type"] for one in features["shortcuts"]} == {
+        STATUS: "message",
+        PENDING: "global",
+    }
 
 
 def test_interactivity_and_socket_mode_are_on() -> None:

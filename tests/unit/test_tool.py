@@ -28,6 +28,7 @@ from bot.tool import (
     ToolFailed,
     tool,
 )
+from storage.database import canonical
 
 SEAT = Field("seat", choices=["window", "aisle"])
 MEAL = Field("meal")
@@ -293,7 +294,7 @@ async def test_any_other_error_is_a_failed_result_with_its_kind() -> None:
     assert await run(give) == Done("give failed: LookupError: A1", failed=True)
 
 
-@pytest.mark.parametrize("error", [NobodyToAsk("nobody"), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [NobodyToAsk("nobody"), KeyboardInterrupt()])
 async def test_what_ends_the_run_passes_through(error: BaseException) -> None:
     @tool
     async def give() -> Any:
@@ -512,3 +513,47 @@ async def test_progress_reaches_the_journal_and_is_nothing_outside_a_chat() -> N
     await Call(id="", tool="t", requester="").progress("half way")
 
     assert book.told == ["half way"]
+
+
+@pytest.mark.parametrize("error", [SystemExit(2), GeneratorExit(), asyncio.CancelledError()])
+async def test_a_tool_that_wants_to_end_the_process_only_fails(error: BaseException) -> None:
+    @tool
+    async def leaves() -> str:
+        raise error
+
+    outcome = await run(leaves)
+    assert isinstance(outcome, Done)
+    assert outcome.failed
+    assert type(error).__name__ in outcome.result
+
+
+async def test_an_end_of_the_run_itself_passes_through_a_tool() -> None:
+    @tool
+    async def stays() -> str:
+        await asyncio.sleep(60)
+        return ""
+
+    running = asyncio.create_task(run(stays))
+    await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_half_a_character_in_a_result_is_kept() -> None:
+    @tool
+    async def listing() -> str:
+        return "caf\udce9"
+
+    assert await run(listing) == Done("caf\udce9")
+    assert canonical("caf\udce9").encode() == b'"caf\\udce9"'
+
+
+async def test_a_long_error_is_cut() -> None:
+    @tool
+    async def fails() -> str:
+        raise ValueError("x" * 500_000)
+
+    outcome = await run(fails)
+    assert isinstance(outcome, Done)
+    assert len(outcome.result) < 101_000

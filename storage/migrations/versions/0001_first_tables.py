@@ -218,7 +218,7 @@ def upgrade() -> None:
             "message_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
         ),
         sa.Column("position", sa.Integer(), nullable=False),
-        sa.Column("provider_id", sa.String(length=200), nullable=False),
+        sa.Column("provider_id", sa.Text(), nullable=False),
         sa.Column("server", sa.String(length=80), nullable=False),
         sa.Column("name", sa.String(length=200), nullable=False),
         sa.Column("args", sa.Text(), nullable=False),
@@ -234,6 +234,7 @@ def upgrade() -> None:
         sa.Column("outcome", sa.String(length=20), nullable=True),
         sa.Column("result", sa.Text(), nullable=True),
         sa.Column("note", sa.Text(), nullable=True),
+        sa.Column("askers", sa.Text(), nullable=True),
         sa.Column("edited", sa.Text(), nullable=True),
         sa.Column("created_at", sa.Double(), nullable=False),
         sa.Column("claimed_at", sa.Double(), nullable=True),

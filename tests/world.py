@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -78,7 +79,7 @@ class World:
         )
         self.service = Service(self.core, agent="agent")
 
-    @property
+    @cached_property
     def handlers(self) -> dict[Job, Handler]:
         return {
             Job.CHAT: Loop(self.core, "process").complete,

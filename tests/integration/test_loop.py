@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bot.loop import FAILURES
 from bot.move import HOLD_SECONDS
 from bot.question import Purpose
 from bot.surface import DeliveryError
@@ -222,3 +223,35 @@ async def test_what_people_said_before_a_crash_is_answered_after_it(db: Database
     assert await w.here(chat).last_reply() == "Hello."
     assert len(await said(chat)) == 1
     assert not dead.done()
+
+
+async def test_a_turn_that_fails_again_and_again_is_given_up_in_words(
+    sqlite_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a reason that nobody foresaw; else it would be tried, and paid for, for ever."""
+    w = world(sqlite_db, "Hello.", "Hello again.")
+    chat = await w.chat()
+
+    async def breaks(*_args: Any, **_named: Any) -> None:
+        raise LookupError("a defect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("storage.messages.record_turn", breaks)
+        for _ in range(FAILURES):
+            await w.settle()
+            w.clock.advance(400)
+    assert len(w.model.requests) == FAILURES
+    assert "fault on my side" in await chat.last_reply()
+    await w.settle()
+    assert len(w.model.requests) == FAILURES
+    await chat.say("again", by=ANA)
+    await w.settle()
+    assert await chat.last_reply() == "Hello again."
+
+
+async def test_what_a_model_says_is_kept_whatever_characters_it_has(db: Database) -> None:
+    w = world(db, "a\x00b", tools=[])
+    chat = await w.chat()
+    await w.settle()
+    assert not await chat.waiting()
+    assert [text.replace("\ufffd", "") for text in w.surface.replies()] == ["ab"]

@@ -363,3 +363,19 @@ async def test_a_direct_call_of_a_tool_that_asks_raises_nothing_and_sends_no_ans
         assert tool is not None
         outcome = await tool.run({"service": "api"}, Call(id="", tool="", requester=""))
         assert outcome == Done("api: cancel")
+
+
+async def test_a_call_that_is_given_up_asks_nothing_more(
+    sqlite_db: Database, legacy: HttpServer, impatient: None
+) -> None:
+    settings = section(legacy, **FREE, protocol="legacy")
+    async with mcp_world(sqlite_db, settings, CLASSIC, "Done.") as world:
+        chat = await world.chat()
+        await world.settle()
+        questions = {one.purpose: one for one in await chat.pending_questions()}
+        await questions[Purpose.OUTCOME].answer({"outcome": "give_up"}, by=BEN)
+        await world.settle()
+        assert await chat.pending_questions() == []
+        assert not any(card.open for card in world.surface.cards())
+        late = await questions[Purpose.ASK].answer({"env": "staging"}, by=ANA)
+        assert not late.first

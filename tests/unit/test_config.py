@@ -30,6 +30,9 @@ def written(tmp_path: Path, text: str) -> Path:
         (AGENT + 'tool = ["x:y"]', "agents.ops.tool is not a setting"),
         (AGENT + "calls = 0", "agents.ops.calls is wrong"),
         ("database = 5\n" + AGENT, "database is wrong"),
+        ('database = "garbage"\n' + AGENT, "database must be sqlite:///FILE or postgresql:"),
+        ('database = "postgresql://h:x/n"\n' + AGENT, "database must be sqlite:///FILE"),
+        ('database = "mysql://h/n"\n' + AGENT, "database names mysql, but only sqlite"),
         (
             AGENT + '[[policies]]\nname = "a"\napprovers = ["ana"]',
             "policies.0.approvers.0 must name",
@@ -41,6 +44,12 @@ def written(tmp_path: Path, text: str) -> Path:
 def test_a_wrong_setting_is_named(text: str, named: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=named):
         load(written(tmp_path, text))
+
+
+def test_a_file_that_is_no_text_is_said(tmp_path: Path) -> None:
+    (tmp_path / "interlock.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="is not UTF-8"):
+        load(tmp_path / "interlock.toml")
 
 
 def test_a_missing_file_says_how_to_write_one(tmp_path: Path) -> None:

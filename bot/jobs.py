@@ -137,7 +137,8 @@ class EmbeddedEngine:
         with contextlib.suppress(DatabaseUnavailable):
             async with self.db.transaction(name) as tx:
                 if failed:
-                    await wakes.fail(tx, row, again_at=at or self.clock.now())
+                    now = self.clock.now()
+                    await wakes.fail(tx, row, again_at=now if at is None else at, now=now)
                 else:
                     await wakes.finish(tx, row, again_at=at, now=self.clock.now())
 

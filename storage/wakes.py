@@ -78,9 +78,11 @@ async def finish(tx: Tx, row: WakeRow, *, again_at: float | None, now: float) ->
     )
 
 
-async def fail(tx: Tx, row: WakeRow, *, again_at: float) -> None:
+async def fail(tx: Tx, row: WakeRow, *, again_at: float, now: float) -> None:
+    """Tried again later; at once when it was woken during the run that failed."""
+    due_at = sa.case((wakes.c.seq == row.seq, again_at), else_=now)
     await tx.change(
-        sa.update(wakes).where(_is(row.job, row.key)).values(due_at=again_at, lease_until=0.0)
+        sa.update(wakes).where(_is(row.job, row.key)).values(due_at=due_at, lease_until=0.0)
     )
 
 

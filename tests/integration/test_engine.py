@@ -398,3 +398,21 @@ async def test_a_decision_wakes_the_chat_only_if_it_is_committed(db: Database) -
 
     await (await only_question(chat)).approve(by=BEN)
     assert await Bench(db, w.clock).rows() == 2  # the chat and its channel
+
+
+async def test_a_wake_during_a_run_that_fails_is_not_kept_waiting(db: Database) -> None:
+    clock = FakeClock()
+    engine = EmbeddedEngine(db, clock)
+    runs: list[str] = []
+
+    async def handler(key: str) -> None:
+        runs.append(key)
+        if len(runs) == 1:
+            async with db.transaction("wake") as tx:
+                await engine.wake(tx, Job.CHAT, key)
+            raise LookupError("a defect")
+
+    async with db.transaction("wake") as tx:
+        await engine.wake(tx, Job.CHAT, "one")
+    await engine.settle({Job.CHAT: handler})
+    assert runs == ["one", "one"]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import getpass
 import json
+import logging
 import os
 import sys
 from collections.abc import Coroutine
@@ -33,6 +34,7 @@ from bot.config import (
 from bot.core import Core
 from bot.doctor import database_health, source_health
 from bot.example_config import EXAMPLE
+from bot.jobs import EmbeddedEngine
 from bot.listing import describe, rule_line
 from bot.secrets import ConfigError
 from bot.surface import Actor
@@ -41,7 +43,7 @@ from storage import audit, calls, chats, questions, scope
 from storage.calls import CallRow
 from storage.chats import ChatRow
 from storage.database import Database, DatabaseUnavailable
-from storage.migrate import upgrade
+from storage.migrate import is_current, upgrade
 from storage.scope import EVERYTHING
 
 T = TypeVar("T")
@@ -60,6 +62,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts
 
 def main() -> None:
     """The command `interlock`."""
+    log.configure(level=logging.ERROR)
     try:
         cli()
     except (ConfigError, DatabaseUnavailable) as error:
@@ -84,7 +87,10 @@ def init(config: ConfigOption = DEFAULT_PATH) -> None:
     """Writes a commented interlock.toml."""
     if config.exists():
         raise ConfigError(f"{config} exists already: remove it first, or name another file.")
-    config.write_text(EXAMPLE)
+    try:
+        config.write_text(EXAMPLE)
+    except OSError as error:
+        raise ConfigError(f"{config} cannot be written ({error.strerror}).") from error
     out.print(Text(f"Wrote {config}. Check it with `interlock check`."))
 
 
@@ -161,7 +167,7 @@ def status(config: ConfigOption = DEFAULT_PATH, as_json: JsonOption = False) -> 
 
 
 async def _status(settings: Config, as_json: bool) -> None:
-    core = _app(settings).core
+    core = await _rows(settings)
     async with core.db.read() as tx:
         newest = await chats.recent(tx, 20)
         lines = {chat.id: await describe(tx, chat) for chat in newest}
@@ -182,7 +188,7 @@ def pending(config: ConfigOption = DEFAULT_PATH, as_json: JsonOption = False) ->
 
 
 async def _pending(settings: Config, as_json: bool) -> None:
-    core = _app(settings).core
+    core = await _rows(settings)
     rows = await _open_questions(core)
     await core.db.close()
     if as_json:
@@ -218,7 +224,7 @@ def task(
 
 
 async def _task(settings: Config, word: str) -> tuple[bool, str]:
-    core = _app(settings).core
+    core = await _rows(settings)
     async with core.db.read() as tx:
         found = await commands.find(tx, EVERYTHING, word)
         told = await commands.detail(core, tx, found)
@@ -289,7 +295,7 @@ def rules(config: ConfigOption = DEFAULT_PATH, as_json: JsonOption = False) -> N
 
 
 async def _rules(settings: Config, as_json: bool) -> None:
-    core = _app(settings).core
+    core = await _rows(settings)
     async with core.db.read() as tx:
         found = await scope.rules_in_force(tx, EVERYTHING, core.now())
     await core.db.close()
@@ -324,6 +330,19 @@ async def _upgrade(url: str) -> None:
         await upgrade(database)
     finally:
         await database.close()
+
+
+async def _rows(settings: Config) -> Core:
+    """What lists from rows alone: no model, tool, server or key is needed (row Q23)."""
+    clock, db = WallClock(), Database(settings.database)
+    if not await is_current(db):
+        await db.close()
+        raise ConfigError(
+            "The database has not the tables of this version: run `interlock serve`, "
+            "or `interlock db upgrade`."
+        )
+    engine = EmbeddedEngine(db, clock)
+    return Core(db=db, clock=clock, wake=engine.wake, policies=policies_of(settings))
 
 
 def _app(settings: Config) -> App:

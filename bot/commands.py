@@ -30,6 +30,7 @@ the agent is doing in this thread
 - `rules [PAGE]`: what runs without asking in the threads of this channel
 - `usage`: tokens and cost of this thread and of this channel
 - `help`: this list
+
 Only you see the answers."""
 
 _PAGED: Final = ("status", "pending", "rules")

@@ -41,6 +41,7 @@ from bot.mcp.failure import (
     Words,
     ends_connection,
 )
+from bot.mcp.schema import Unchecked, faults
 from bot.mcp.settings import ServerSettings
 from bot.mcp.transport import (
     EXCHANGE,
@@ -182,7 +183,8 @@ class Connection:
             except Exception as error:
                 self._trouble_with(self._words.of_attempt(error, exchange, self._attempt_limit))
             else:
-                self._trouble_with(self._words.not_sent("has ended the connection"))
+                why = exchange.ended or "has ended the connection"
+                self._trouble_with(self._words.not_sent(why))
             pause = first if clock() - began > _STEADY else min(pause * 2, longest)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -206,9 +208,7 @@ class Connection:
 
     async def _stand(self, client: Client) -> None:
         """Keeps the connection that was opened until it is over."""
-        _fresh_ids(client.session)
-        _whole_by_default(client.session)
-        self._teach(client.session)
+        self._prepare(client.session)
         self._session = client.session
         self._connected()
         listening = asyncio.create_task(self._listen(client), name=f"mcp:{self.name}:listen")
@@ -350,7 +350,24 @@ class Connection:
         if self._http is None and len(result.model_dump_json()) > SIZE_LIMIT:
             raise self._words.bad_answer(f"it is over {SIZE_LIMIT} bytes")
         assert isinstance(result, t.CallToolResult | t.InputRequiredResult | CreatedTask)
+        if isinstance(result, t.CallToolResult) and not result.is_error:
+            self._check(name, result)
         return result
+
+    def _check(self, name: str, result: t.CallToolResult) -> None:
+        """Raises BadAnswer when a result breaks the schema that its tool was listed with."""
+        schema = next((one.output_schema for one in self._tools or () if one.name == name), None)
+        if schema is None:
+            return
+        if "structured_content" not in result.model_fields_set:
+            raise self._words.bad_answer("it has no structured content, which the tool promises")
+        try:
+            wrong = faults(schema, result.structured_content, "structured content")
+        except Unchecked as error:
+            why = f"its structured content cannot be checked: {error}"
+            raise self._words.bad_answer(why) from error
+        if wrong:
+            raise self._words.bad_answer(f"its structured content does not fit: {wrong[0]}")
 
     async def get_task(self, task_id: str) -> TaskSnapshot:
         """Raises ConnectionFailed: Rejected with -32602 when the server does not, or no longer,
@@ -369,8 +386,8 @@ class Connection:
         await self._request(lambda session: session.send_request(request, t.EmptyResult))
 
     async def _know(self, name: str) -> None:
-        """The SDK needs the schemas of a tool before it is called: with them missing it lists the
-        tools after the call, and an error of that hides the result."""
+        """The schemas of a tool have to be there before it is called: some arguments go into
+        headers too, and the result is checked."""
         if not any(one.name == name for one in self._tools or ()):
             await self._list_before(name)
 
@@ -418,9 +435,7 @@ class Connection:
         if self._discovered is None:
             raise self._words.not_sent("was disconnected just now")
         async with self._client(self._version, self._discovered) as client:
-            _fresh_ids(client.session)
-            _whole_by_default(client.session)
-            self._teach(client.session)
+            self._prepare(client.session)
             try:
                 return await use(client.session)
             except Exception as error:  # let out here it would come back in a group
@@ -447,6 +462,12 @@ class Connection:
             extensions=[TasksClient()],
             cache=None,
         )
+
+    def _prepare(self, session: ClientSession) -> None:
+        _fresh_ids(session)
+        _whole_by_default(session)
+        _without_checks(session)
+        self._teach(session)
 
     def _teach(self, session: ClientSession) -> None:
         """Gives a new session the list of tools, which it would fetch again otherwise.
@@ -537,3 +558,17 @@ def _whole_by_default(session: ClientSession) -> None:
         return result
 
     dispatcher.send_raw_request = sent
+
+
+def _without_checks(session: ClientSession) -> None:
+    """Structured content is checked by us, after the call.
+
+    mcp 2.3.0 checks it by itself, with patterns of the server that it gives to `re`, and lists
+    the tools for that when it does not know the one that was called. It is gone when
+    test_a_server_cannot_stop_us_with_the_schema_of_a_result passes without this."""
+
+    async def leave(_name: str, _result: t.CallToolResult) -> None:
+        return
+
+    its: Any = session
+    its.validate_tool_result = leave

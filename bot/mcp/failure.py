@@ -95,6 +95,8 @@ class Words:
         match error := leaf(error):
             case NotSent():
                 return error
+            case _ if exchange.ended:
+                return self.not_sent(exchange.ended)
             case TimeoutError():
                 return self.not_sent(f"did not answer within {limit:g} seconds")
             case MCPError():
@@ -126,7 +128,7 @@ class Words:
                 return self._of_error(error, exchange)
             case pydantic.ValidationError():
                 return self.bad_answer(f"it is malformed ({_first_fault(error)})")
-            case RuntimeError():  # of the SDK, about the schema of a result
+            case RuntimeError():  # of a list of tools without an end
                 return self.bad_answer(str(error).partition("\n")[0])
             case TimeoutError():
                 return self.lost(f"not within {limit:g} seconds")

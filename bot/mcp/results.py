@@ -14,6 +14,7 @@ import mcp.types as t
 
 from bot.mcp.elicitation import url_error, why_not_open
 from bot.tool import RESULT_LIMIT
+from bot.tool import Produced as File
 from storage.database import canonical
 
 FILE_LIMIT: Final = 10_000_000  # bytes of one file
@@ -23,23 +24,14 @@ NO_CONTENT: Final = "(no content)"
 
 
 @dataclass(frozen=True, slots=True)
-class ProducedFile:
-    """A file of a result. `name` is ours; `mime_type` is the server's word, except that what it
-    calls an image which models read does begin like one."""
-
-    name: str
-    mime_type: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Produced:
     """What came of a call: `result` is text or a JSON value for the model; `failed` says that it
-    tells what went wrong."""
+    tells what went wrong. The name of a file is ours; its type is the server's word, except that
+    what it calls an image which models read does begin like one."""
 
     result: Any
     failed: bool = False
-    files: tuple[ProducedFile, ...] = ()
+    files: tuple[File, ...] = ()
 
 
 def done(result: t.CallToolResult) -> Produced:
@@ -211,16 +203,11 @@ _ENDINGS: Final = {
 }
 
 
-def image_readable(mime_type: str) -> bool:
-    """Whether a model can be given a file of this kind to look at."""
-    return mime_type in _IMAGES
-
-
 @dataclass(slots=True)
 class _Files:
     """The files of one result, numbered as they come, those left out too."""
 
-    kept: list[ProducedFile] = field(default_factory=list)
+    kept: list[File] = field(default_factory=list)
     seen: int = 0
 
     def add(self, kind: str, encoded: str, mime_type: str, origin: str = "") -> str:
@@ -239,7 +226,7 @@ class _Files:
             return f"[{label} is left out: it is over {_size(FILE_LIMIT)}{origin}]"
         found = _mime(mime_type, data)
         name = f"{kind}-{self.seen}{_ENDINGS.get(found, '.bin')}"
-        self.kept.append(ProducedFile(name, found, data))
+        self.kept.append(File(name, found, data))
         return f"[{label}: {found}, {_size(len(data))}{origin}]"
 
 

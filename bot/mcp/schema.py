@@ -23,8 +23,9 @@ from referencing.exceptions import Unresolvable
 from bot.value import pattern_finder
 from storage.database import canonical
 
-SCHEMA_LIMIT: Final = 200_000  # characters of a schema, and values in it
-VALUE_LIMIT: Final = 1_000_000  # characters of a value, and values in it
+SCHEMA_LIMIT: Final = 400_000  # characters of a schema; each value in it counts as EACH more
+VALUE_LIMIT: Final = 10_000_000  # the same of what is checked: servers say long texts in it too
+EACH: Final = 20
 DEPTH_LIMIT: Final = 64  # levels of either
 SECONDS: Final = 0.5  # of the processor, for one check
 SEARCH_LIMIT: Final = 5_000_000  # parts of a pattern times characters of a text: 0.1 s at worst
@@ -39,6 +40,10 @@ class Unchecked(Exception):
     """It cannot be told whether the value fits; the text is why, for the end of a sentence."""
 
 
+class _Unreadable(Unchecked):
+    """A pattern that our engine cannot run, such as one with look-around."""
+
+
 def faults(schema: Mapping[str, Any], value: Any, whole: str) -> list[str]:
     """What does not fit, each with its place; `whole` is the place of the value itself.
 
@@ -48,7 +53,7 @@ def faults(schema: Mapping[str, Any], value: Any, whole: str) -> list[str]:
     token = _CHECK.set(_Check())
     try:
         # An empty registry: by default jsonschema fetches whatever address a `$ref` names.
-        found = _Checker(schema, registry=Registry()).iter_errors(value)
+        found = _Checker(schema, registry=Registry()).iter_errors(_told_shortly(value))
         return [
             f"{'.'.join(map(str, one.absolute_path))[:_WORDS] or whole}: {one.message[:_WORDS]}"
             for one in islice(found, FAULTS_LIMIT)
@@ -69,9 +74,9 @@ def _limit(what: str, value: Any, limit: int) -> None:
     """Level by level: what is nested too deeply for recursion comes here too."""
     size, level = 0, [value]
     for _ in range(DEPTH_LIMIT):
-        size += len(level) + sum(len(one) for one in level if isinstance(one, str))
+        size += EACH * len(level) + sum(len(one) for one in level if isinstance(one, str))
         if size > limit:
-            raise Unchecked(f"{what} is larger than {limit} characters")
+            raise Unchecked(f"{what} is too large")
         inner: list[Any] = []
         for one in level:
             if isinstance(one, Mapping):
@@ -83,6 +88,28 @@ def _limit(what: str, value: Any, limit: int) -> None:
             return
         level = inner
     raise Unchecked(f"{what} has more than {DEPTH_LIMIT} levels")
+
+
+class _Long(str):
+    """A text as it is, except where a fault quotes it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{self[:_WORDS]!r}…"
+
+
+def _told_shortly(value: Any) -> Any:
+    """The same value. A schema can have a thousand faults found, each of which quotes it."""
+    match value:
+        case str() if len(value) > _WORDS:
+            return _Long(value)
+        case dict():
+            return {_told_shortly(key): _told_shortly(one) for key, one in value.items()}
+        case list():
+            return [_told_shortly(one) for one in value]
+        case _:
+            return value
 
 
 # --- Time and patterns
@@ -106,7 +133,7 @@ class _Check:
             try:
                 self._patterns[pattern] = pattern_finder(pattern), _parts(pattern)
             except (SchemaError, ValueError):
-                raise Unchecked(f"the pattern {pattern[:80]!r} cannot be read") from None
+                raise _Unreadable(f"the pattern {pattern[:80]!r} cannot be read") from None
         finder, parts = self._patterns[pattern]
         if parts * len(text) > SEARCH_LIMIT:
             raise Unchecked(f"a text is too long for the pattern {pattern[:80]!r}")
@@ -155,7 +182,11 @@ def _parts(pattern: str) -> int:
 
 
 def _pattern(_: Any, pattern: Any, value: Any, __: Any) -> Iterator[ValidationError]:
-    if isinstance(value, str) and not _CHECK.get().finds(pattern, value):
+    try:
+        fits = not isinstance(value, str) or _CHECK.get().finds(pattern, value)
+    except _Unreadable:
+        return  # as a keyword that we do not know: the server checks its own arguments
+    if not fits:
         yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
@@ -203,7 +234,8 @@ def _rest(checker: Any, told: Any, value: Any, places: Iterable[Any]) -> Iterato
 def _items(checker: Any, told: Any, value: Any, schema: Any) -> Iterable[ValidationError] | None:
     """Servers in TypeScript write draft 7, where a list here is what is `prefixItems` now."""
     name = "prefixItems" if isinstance(told, list) else "items"
-    return _KEYWORDS[name](checker, told, value, schema)
+    keyword: Keyword = _KEYWORDS[name]
+    return keyword(checker, told, value, schema)
 
 
 def _unique_items(_: Any, told: Any, value: Any, __: Any) -> Iterator[ValidationError]:
@@ -283,18 +315,18 @@ def _evolve(checker: Any, **changes: Any) -> Any:
     )
 
 
-_KEYWORDS: Final[dict[str, Any]] = dict(Draft202012Validator.VALIDATORS)
+_KEYWORDS: Final[dict[str, Any]] = {**Draft202012Validator.VALIDATORS}
 _OURS: Final[dict[str, Keyword]] = {
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
-    # jsonschema's own search with `re` too, or compare each item with each other.
+    # The ones of jsonschema search with `re` too, or compare each item with each other.
     "additionalProperties": _additional_properties,
     "unevaluatedProperties": _unevaluated_properties,
     "unevaluatedItems": _unevaluated_items,
     "uniqueItems": _unique_items,
     "items": _items,
 }
-_Checker: Final[Any] = validators.extend(
+_Checker: Final[Any] = validators.extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
     {name: _in_time(keyword) for name, keyword in (_KEYWORDS | _OURS).items()},
 )

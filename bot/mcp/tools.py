@@ -9,12 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import jsonschema
 import mcp.types as t
 import pydantic
 import structlog
-from referencing import Registry
-from referencing.exceptions import Unresolvable
 
 from bot.clock import Clock
 from bot.mcp import results
@@ -23,6 +20,7 @@ from bot.mcp.elicitation import Refused, Unsupported, asked, questions_of, url_e
 from bot.mcp.extension import CreatedTask
 from bot.mcp.failure import BadAnswer, Lost, NotSent, Rejected
 from bot.mcp.rounds import ROUNDS, Judge, Record, Resume
+from bot.mcp.schema import Unchecked, faults
 from bot.mcp.settings import ServerSettings
 from bot.mcp.tasks import TaskLook, created
 from bot.tool import (
@@ -33,7 +31,6 @@ from bot.tool import (
     Call,
     Done,
     Outcome,
-    Produced,
     Tool,
 )
 from bot.tool import Lost as OutcomeLost
@@ -97,25 +94,18 @@ class McpTool(Tool):
                 raise BadArguments(f"The argument {name} of {self.name} cannot be chosen.")
         args = {**given, **self.fixed}
         try:
-            # An empty registry: by default jsonschema fetches whatever address a `$ref` names.
-            checker = jsonschema.Draft202012Validator(self.schema, registry=Registry())
-            faults = [
-                f"{'.'.join(map(str, one.absolute_path)) or 'arguments'}: {one.message[:300]}"
-                for one in checker.iter_errors(args)
-            ]
+            wrong = faults(self.schema, args, "arguments")
             kept: dict[str, Any] = pydantic.TypeAdapter(dict[str, Any]).validate_json(
                 canonical(args)
             )
-        except (
-            ValueError,
-            TypeError,
-            RecursionError,
-            jsonschema.exceptions.SchemaError,
-            Unresolvable,
-        ) as error:
-            raise BadArguments(f"The arguments of {self.name} cannot be checked.") from error
-        if faults:
-            raise BadArguments(f"The arguments of {self.name} do not fit: {'; '.join(faults)}.")
+        except Unchecked as error:
+            raise BadArguments(
+                f"The arguments of {self.name} cannot be checked: {error}."
+            ) from error
+        except (ValueError, TypeError) as error:
+            raise BadArguments(f"The arguments of {self.name} are not plain JSON.") from error
+        if wrong:
+            raise BadArguments(f"The arguments of {self.name} do not fit: {'; '.join(wrong)}.")
         return kept
 
     async def run(self, args: Mapping[str, Any], call: Call) -> Outcome:
@@ -289,8 +279,8 @@ class _Leg:
 
 
 def _finished(produced: results.Produced) -> Done:
-    files = tuple(Produced(one.name, one.mime_type, one.data) for one in produced.files)
-    return Done(produced.result, produced.failed, files=files)
+
+    return Done(produced.result, produced.failed, files=produced.files)
 
 
 def tool_of(link: Link, server: str, offered: t.Tool) -> McpTool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from types import TracebackType
 from typing import Self
 
 import anyio
+import anyio.abc
 import httpx2
 import mcp.types as t
 from mcp import StdioServerParameters
@@ -32,6 +34,7 @@ from bot.secrets import ConfigError
 SIZE_LIMIT = 8 * 2**20  # bytes of one answer
 _COURTESY = 5.0  # seconds
 _LINE_LIMIT = 500  # characters of one line of a child's standard error
+_LAST_WORDS = 1.0  # seconds for what a child that has ended still says
 
 # Raised before a byte of the request has left.
 _UNSENT = (
@@ -51,7 +54,8 @@ OnElicit = Callable[[t.ElicitRequestParams], Awaitable[t.ElicitResult]]
 class Exchange:
     """What became of one operation on its way, for as long as it runs.
 
-    `unsent` and `broken` say why nothing left, or why no answer came."""
+    `unsent` and `broken` say why nothing left, or why no answer came; `ended` how the process
+    ended that a connection was opened to."""
 
     on_elicit: OnElicit | None = None
     deadline: asyncio.Timeout | None = None
@@ -61,6 +65,7 @@ class Exchange:
     unsent: str = ""
     broken: str = ""
     oversized: bool = False
+    ended: str = ""
 
 
 EXCHANGE: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
@@ -263,8 +268,8 @@ async def child(
 ) -> AsyncIterator[TransportStreams]:
     """A server as a child process, with the SDK's minimal environment and what `env` adds.
 
-    `said` gets each line of its standard error; `ended` is called when its output has ended.
-    Raises OSError when it cannot be started, and ConfigError."""
+    `said` gets each line of its standard error; `ended` is called when its output has ended, and
+    the exchange is told how it did. Raises OSError when it cannot be started, and ConfigError."""
     setting = f"servers.{name}.env"
     parameters = StdioServerParameters(
         command=settings.command[0],
@@ -272,17 +277,59 @@ async def child(
         env={key: value_of(f"{setting}.{key}", value) for key, value in settings.env.items()},
         cwd=settings.cwd,
     )
+    lines: deque[str] = deque(maxlen=1)  # the last one
+
+    def heard(line: str) -> None:
+        lines.append(line)
+        said(line)
+
     read_end, write_end = os.pipe()
-    listener = asyncio.create_task(_each_line(read_end, said), name=f"mcp:{name}:stderr")
+    listener = asyncio.create_task(_each_line(read_end, heard), name=f"mcp:{name}:stderr")
     try:
         with os.fdopen(write_end, "w") as errors:
-            async with stdio_client(parameters, errors) as (read, write):
+            client = stdio_client(parameters, errors)
+            async with client as (read, write):
                 errors.close()  # the child has its own; ours would keep the pipe open
-                yield _Watched(read, ended), write
+                watched = _Watched(read, ended)
+                try:
+                    yield watched, write
+                finally:
+                    exchange = EXCHANGE.get()
+                    if watched.over and exchange is not None:
+                        code = await _exit_code(client)
+                        await asyncio.wait([listener], timeout=_LAST_WORDS)
+                        exchange.ended = _ending(code, lines)
     finally:
         listener.cancel()
         with suppress(asyncio.CancelledError):
             await listener
+
+
+async def _exit_code(client: object) -> int | None:
+    """How a child ended; None when that cannot be known, or when it only said no more.
+
+    mcp 2.3.0 keeps the process to itself, as a local of the generator that `client` is made of;
+    where it is not found, an ending is told without its code."""
+    frame = getattr(getattr(client, "gen", None), "ag_frame", None)
+    process = frame.f_locals.get("process") if frame is not None else None
+    if not isinstance(process, anyio.abc.Process):
+        return None
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LAST_WORDS):
+            await process.wait()
+    return process.returncode
+
+
+def _ending(code: int | None, lines: Sequence[str]) -> str:
+    """The rest of a sentence that begins with the server."""
+    match code:
+        case None:
+            how = "has ended its output"
+        case _ if code < 0:
+            how = f"has ended (killed by signal {-code})"
+        case _:
+            how = f"has ended (exit code {code})"
+    return f"{how} and last said: {lines[-1]}" if lines else f"{how} without a word"
 
 
 async def _each_line(descriptor: int, said: Callable[[str], None]) -> None:
@@ -297,12 +344,15 @@ async def _each_line(descriptor: int, said: Callable[[str], None]) -> None:
             rest = rest[:_LINE_LIMIT]
             for line in filter(str.strip, lines):
                 said(line.rstrip()[:_LINE_LIMIT])
+        if rest.strip():
+            said(rest.rstrip())
     finally:
         pipe.close()
 
 
 class _Watched:
-    """The messages of a child; calls `ended` when there will be no more.
+    """The messages of a child; calls `ended` when there will be no more. `over`: the child itself
+    has ended them.
 
     mcp 2.3.0 tells nobody that a child has died until something is sent to it. It is gone when
     test_a_child_that_dies_while_idle_is_started_again passes without this."""
@@ -310,6 +360,7 @@ class _Watched:
     def __init__(self, inner: ReadStream[Read], ended: Callable[[], None]) -> None:
         self._inner = inner
         self._ended = ended
+        self.over = False
 
     async def receive(self) -> Read:
         return await self._inner.receive()
@@ -323,7 +374,8 @@ class _Watched:
     async def __anext__(self) -> Read:
         try:
             return await self._inner.__anext__()
-        except (StopAsyncIteration, anyio.ClosedResourceError):
+        except (StopAsyncIteration, anyio.ClosedResourceError) as error:
+            self.over = isinstance(error, StopAsyncIteration)
             self._ended()
             raise
 

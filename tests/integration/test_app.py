@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,31 @@ def test_init_never_overwrites(workspace: Path) -> None:
     assert done.returncode == 2
     assert "exists already" in done.stderr
     assert (workspace / "interlock.toml").read_text() == CONFIG
+
+
+def test_status_and_pending_list_from_rows_alone(workspace: Path) -> None:
+    early = run("status", cwd=workspace, OPENAI_API_KEY="")
+    assert early.returncode == 2
+    assert "run `interlock serve`, or `interlock db upgrade`" in early.stderr
+    assert run("db", "upgrade", cwd=workspace).returncode == 0
+    assert run("status", cwd=workspace, OPENAI_API_KEY="").returncode == 0
+    assert run("pending", cwd=workspace, OPENAI_API_KEY="").returncode == 0
+
+
+def test_serve_at_a_port_in_use_says_so(workspace: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = run("serve", cwd=workspace, INTERLOCK_SERVER__PORT=str(taken.getsockname()[1]))
+    assert done.returncode == 2
+    assert "cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_init_where_nothing_can_be_written_says_so(workspace: Path) -> None:
+    done = run("init", "-c", "nodir/interlock.toml", cwd=workspace)
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
 
 
 def test_status_and_pending_have_json_for_scripts(workspace: Path) -> None:

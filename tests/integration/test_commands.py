@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from pydantic_ai.messages import ModelMessage
 
+from bot.approvers import Policy
 from bot.chat import Chat
 from bot.commands import HELP, NO_THREAD, OUTSIDER
 from bot.question import Verb
+from bot.scripted import Step
 from bot.surface import Actor, Command, Decision, Message, Place
-from storage import audit, chats, messages
+from storage import chats, messages
 from storage.calls import CallState
 from storage.database import Database
 from tests.fakes.background import BackgroundTool, background
@@ -25,11 +29,23 @@ ELSEWHERE = Place("slack", "T1", "C2", "")
 EVIL = "x` <!channel> [a](https://evil.test) **b**\n# c"
 
 
-async def begin(w: World, place: Place = CHANNEL, *, by: Actor = ANA, root: str = "1.0") -> Chat:
+def refund_or_talk(history: Sequence[ModelMessage]) -> Step:
+    """The agent only talks to who says hello."""
+    return "Hello." if "hello" in str(history[0]) else call("refund")
+
+
+async def begin(
+    w: World,
+    place: Place = CHANNEL,
+    *,
+    by: Actor = ANA,
+    root: str = "1.0",
+    text: str = "do it",
+) -> Chat:
     """A chat in a thread of this channel, carried as far as it goes."""
     where = replace(place, root=root)
-    keys = (f"{where}",)
-    await w.service.message(Message(keys=keys, place=where, actor=by, text="do it", starts=True))
+    event = Message(keys=(f"{where}",), place=where, actor=by, text=text, starts=True)
+    await w.service.message(event)
     await w.settle()
     async with w.db.read() as tx:
         row = await chats.at_place(tx, where)
@@ -49,10 +65,11 @@ def ids(answer: str) -> list[str]:
 
 
 async def test_status_lists_what_a_channel_is_at_for_the_person_first(db: Database) -> None:
-    w = world(db, call("refund"), call("refund"), "Hello.", tools=[effect([])])
+    w = world(db, refund_or_talk, tools=[effect([])])
     asked = await begin(w, by=CYN, root="1.0")
     await begin(w, by=ANA, root="2.0")
-    idle = await begin(w, by=CYN, root="3.0")
+    w.clock.advance(3_600)
+    idle = await begin(w, by=CYN, root="3.0", text="hello")
     await begin(w, ELSEWHERE, by=ANA, root="4.0")
 
     answer = await ask(w, "status", by=CYN)
@@ -69,9 +86,9 @@ async def test_status_lists_what_a_channel_is_at_for_the_person_first(db: Databa
 
 
 async def test_status_puts_what_may_be_decided_before_anything_else(db: Database) -> None:
-    w = world(db, call("refund"), "Hello.", tools=[effect([])])
+    w = world(db, refund_or_talk, tools=[effect([])])
     await begin(w, by=ANA, root="1.0")
-    await begin(w, by=BEN, root="2.0")
+    await begin(w, by=BEN, root="2.0", text="hello")
 
     lines = (await ask(w, "status", by=BEN)).splitlines()
 
@@ -102,8 +119,9 @@ async def test_an_empty_channel_is_said_to_be_empty(sqlite_db: Database, name: s
 
 
 async def test_pending_lists_the_open_questions_of_the_channel_mine_first(db: Database) -> None:
-    w = world(db, call("refund"), call("refund"), call("refund"), tools=[effect([])])
-    await begin(w, by=BEN, root="1.0")  # BEN may not approve what he asked for
+    both = Policy(name="ops", approvers=frozenset({BEN.key, CYN.key}))
+    w = world(db, call("refund"), tools=[effect([])], policies=[both])
+    await begin(w, by=BEN, root="1.0")  # who asked may not approve it
     await begin(w, by=ANA, root="2.0")
     await begin(w, ELSEWHERE, by=ANA, root="3.0")
 
@@ -114,9 +132,10 @@ async def test_pending_lists_the_open_questions_of_the_channel_mine_first(db: Da
 
 
 async def test_lists_come_in_pages_that_hold_everything_once(db: Database) -> None:
-    w = world(db, *["Hello."] * 12, call("refund"), tools=[effect([])])
+    w = world(db, refund_or_talk, tools=[effect([])])
     for number in range(13):
-        await begin(w, by=ANA if number % 2 else CYN, root=f"{number}.0")
+        text = "hello" if number < 12 else "refund it"
+        await begin(w, by=ANA if number % 2 else CYN, root=f"{number}.0", text=text)
 
     pages = [await ask(w, "status", page) for page in ("", "2", "3")]
 
@@ -309,31 +328,43 @@ async def test_rules_lists_those_in_force_in_the_channel(db: Database) -> None:
     assert elsewhere.startswith("No standing rule")
 
 
+async def spend(w: World, place: Place, cost: Decimal | None) -> None:
+    """A thread whose only turn took so much."""
+    chat = await Chat.open(w.core, place, agent="agent", requester=ANA)
+    async with w.db.transaction("spend") as tx:
+        await messages.record_turn(
+            tx,
+            chat.id,
+            None,
+            model="m",
+            input_tokens=1_000,
+            output_tokens=7,
+            cache_read_tokens=0,
+            cache_write_tokens=0,
+            cost=cost,
+            seconds=1.0,
+            now=w.clock.now(),
+        )
+
+
 async def test_usage_is_of_the_thread_and_of_the_channel(db: Database) -> None:
-    w = world(db, *["Hello."] * 3)
+    w = world(db)
     for place, root in ((CHANNEL, "1.0"), (CHANNEL, "2.0"), (ELSEWHERE, "3.0")):
-        chat = await begin(w, place, root=root)
-        async with db.transaction("spend") as tx:
-            await messages.record_turn(
-                tx,
-                chat.id,
-                None,
-                model="m",
-                input_tokens=1_000_000,
-                output_tokens=7,
-                cache_read_tokens=0,
-                cache_write_tokens=0,
-                cost=Decimal("0.25"),
-                seconds=1.0,
-                now=w.clock.now(),
-            )
+        await spend(w, replace(place, root=root), Decimal("0.25"))
+    both = "- This channel: 2 model turns, 2000 tokens in, 14 out, 0.5000 US dollars"
 
-    thread = await ask(w, "usage", at=replace(CHANNEL, root="1.0"))
-    channel = await ask(w, "usage")
+    assert await ask(w, "usage") == both
+    assert await ask(w, "usage", at=replace(CHANNEL, root="1.0")) == (
+        f"- This thread: 1 model turns, 1000 tokens in, 7 out, 0.2500 US dollars\n{both}"
+    )
 
-    assert thread.splitlines()[0].startswith("- This thread: 2 model turns, 10000")
-    assert thread.splitlines()[1:] == channel.splitlines()
-    assert channel.startswith("- This channel: 4 model turns, 20000")
+
+async def test_one_turn_of_unknown_cost_makes_the_cost_of_a_channel_unknown(db: Database) -> None:
+    w = world(db)
+    await spend(w, replace(CHANNEL, root="1.0"), Decimal("0.25"))
+    await spend(w, replace(CHANNEL, root="2.0"), None)
+
+    assert (await ask(w, "usage")).endswith("unknown cost")
 
 
 async def test_an_unknown_command_gets_the_help_and_its_name_stays_inert(
@@ -360,7 +391,7 @@ async def test_bots_and_other_organisations_are_told_nothing(
 
 
 async def test_the_inbox_holds_what_a_person_may_decide_in_all_channels(db: Database) -> None:
-    w = world(db, *[call("refund")] * 13, tools=[effect([])])
+    w = world(db, call("refund"), tools=[effect([])])
     for number in range(12):
         await begin(w, CHANNEL if number % 2 else ELSEWHERE, root=f"{number}.0")
     await begin(w, replace(CHANNEL, organisation="T2"), root="12.0")
@@ -400,6 +431,4 @@ async def test_a_refused_stop_is_on_record_once(sqlite_db: Database) -> None:
 
     await ask(w, "stop", by=CYN, at=replace(CHANNEL, root="1.0"))
 
-    async with w.db.read() as tx:
-        rows = [one for one in await audit.of_chat(tx, chat.id) if one.event == "refused"]
-    assert [one.actor for one in rows] == [CYN.key]
+    assert [one.actor for one in await audited(chat, "refused")] == [CYN.key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,66 @@ def capabilities(home: Path) -> dict[str, Any]:
         found = call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]
     assert isinstance(found, dict)
     return found
+
+
+# Structured content
+
+
+async def test_a_server_cannot_stop_us_with_the_schema_of_a_result(reach: Way, home: Path) -> None:
+    async with reach() as connection:
+        # As if the server had listed it so: the SDK keeps these very schemas too.
+        (schema,) = [
+            one.output_schema for one in await connection.list_tools() if one.name == "structured"
+        ]
+        assert schema is not None
+        schema["properties"]["city"]["pattern"] = "^(a+)+$"
+        start = time.thread_time()
+
+        with pytest.raises(BadAnswer, match="its structured content does not fit: city: 'aaa"):
+            await connection.call("structured", {"city": "a" * 26 + "!"})
+        await connection.call("structured", {"city": "a" * 26})
+
+        assert time.thread_time() - start < 1  # seconds; `re` needs some for the first
+
+
+async def test_a_result_whose_schema_cannot_be_checked_is_of_no_use(server_at: Start) -> None:
+    server = await server_at()
+    async with connected({"url": server.url}) as connection:
+        (tool,) = [one for one in await connection.list_tools() if one.name == "structured"]
+        tool.output_schema = {"$ref": "https://schemas.example.com/weather.json"}
+
+        with pytest.raises(BadAnswer, match="its structured content cannot be checked: the schema"):
+            await connection.call("structured", {"city": "Ghent"})
+
+
+async def test_structured_content_that_was_promised_has_to_come(server_at: Start) -> None:
+    server = await server_at()
+    async with connected({"url": server.url}) as connection:
+        (tool,) = [one for one in await connection.list_tools() if one.name == "image"]
+        tool.output_schema = {"type": "object"}
+
+        with pytest.raises(BadAnswer, match="it has no structured content, which the tool"):
+            await connection.call("image", {})
+
+
+async def test_an_error_of_a_tool_need_not_fit_its_schema(server_at: Start) -> None:
+    server = await server_at()
+    async with connected({"url": server.url}) as connection:
+        (tool,) = [one for one in await connection.list_tools() if one.name == "boom"]
+        tool.output_schema = {"type": "object", "required": ["x"]}
+
+        assert "the disk is full" in words(await connection.call("boom", {}))
+
+
+async def test_the_sdk_lists_no_tools_of_its_own_accord(
+    server_at: Start, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Connection, "_teach", lambda *_: None)
+    server = await server_at()
+    async with connected({"url": server.url}) as connection:
+        await connection.call("structured", {"city": "Ghent"})
+
+    assert len(seen(home, "tools/list")) == 1
 
 
 # Lists

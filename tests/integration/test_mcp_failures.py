@@ -218,11 +218,40 @@ async def test_a_program_that_is_not_there_is_said_in_a_sentence() -> None:
             await connection.list_tools()
 
 
-async def test_a_child_that_ends_at_once_is_not_waited_for() -> None:
-    async with connected({"command": ["true"]}) as connection:
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("exit 0", "lab has ended (exit code 0) without a word."),
+        (
+            "echo one >&2; echo no module named $KEY >&2; exit 3",
+            "lab has ended (exit code 3) and last said: no module named [secret].",
+        ),
+        (
+            "read line; printf unfinished >&2; kill -9 $$",
+            "lab has ended (killed by signal 9) and last said: unfinished.",
+        ),
+    ],
+)
+async def test_a_child_that_ends_at_once_says_how(
+    script: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_KEY", "key-456")
+    section = {"command": ["sh", "-c", script], "env": {"KEY": "env:LAB_KEY"}}
+    async with connected(section) as connection:
         async with asyncio.timeout(5):
-            with pytest.raises(NotSent):
+            with pytest.raises(NotSent) as caught:
                 await connection.list_tools()
+
+        assert str(caught.value) == said
+        assert connection.health == said
+
+
+async def test_a_child_that_dies_later_says_how_too(home: Path) -> None:
+    with structlog.testing.capture_logs() as logs:
+        async with connected(stdio(home)) as connection:
+            await connection.list_tools()
+            os.kill(int((home / "pid").read_text()), signal.SIGKILL)
+            await eventually(lambda: any("killed by signal 9" in str(one) for one in logs))
 
 
 # What the other side learns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
@@ -360,6 +361,17 @@ async def test_commands_are_answered_and_stop_closes_what_is_open(sqlite_db: Dat
     assert "Stopping: what has not run will not run." in shown
     assert "– #1 agent wants to run refund Closed" in shown
     assert shop.refunds == []
+
+
+async def test_a_call_is_looked_at_by_the_id_that_status_lists(sqlite_db: Database) -> None:
+    terminal = Terminal(sqlite_db, REFUND, "Done.", tools=[Shop().tool])
+    await terminal.types("refund A1")
+    listed = await terminal.types("/status")
+    found = re.search(r"`([0-9a-z]{6})` `agent wants to run refund`", listed)
+    assert found is not None
+    assert "waiting for people since" in await terminal.types(f"/task {found[1]}")
+    assert "No standing rule is in force here" in await terminal.types("/rules")
+    assert "This channel:" in await terminal.types("/usage")
 
 
 async def test_what_a_tool_or_model_wrote_stays_inert(sqlite_db: Database) -> None:

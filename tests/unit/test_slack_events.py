@@ -13,8 +13,13 @@ from adapters.slack.events import (
     Person,
     click,
     heard,
+    permalink,
     readable,
+    shaped,
+    shortcut,
     submission,
+    turned,
+    typed,
 )
 from bot.surface import Place
 
@@ -201,6 +206,118 @@ def test_a_malformed_modal_is_refused() -> None:
     for broken in wrong:
         with pytest.raises(Malformed):
             submission(good | broken)
+
+
+def slashed(**given: Any) -> dict[str, Any]:
+    return {
+        "command": "/interlock",
+        "text": " status  2 ",
+        "user_id": "U_ANA",
+        "team_id": "T1",
+        "channel_id": "C_OPS",
+        "response_url": "https://hooks.test/1",
+    } | given
+
+
+def test_a_slash_command_has_a_name_an_argument_and_no_thread() -> None:
+    found = typed(slashed(), ME)
+    assert (found.name, found.argument) == ("status", "2")
+    assert found.place == Place("slack", "T1", "C_OPS", "")
+    assert found.person == Person("U_ANA", "T1")
+
+
+def test_what_slack_escaped_in_a_slash_command_is_read_as_it_was_written() -> None:
+    assert typed(slashed(text="task <@U_BEN|ben> &lt;x&gt;"), ME).argument == "<@U_BEN> <x>"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"user_id": None}, {"channel_id": "c"}, {"text": ["stop"]}, {"response_url": 1}],
+)
+def test_a_malformed_slash_command_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(Malformed):
+        typed(slashed(**given), ME)
+
+
+def picked(**given: Any) -> dict[str, Any]:
+    return {
+        "type": "message_action",
+        "callback_id": "interlock.status",
+        "user": {"id": "U_ANA", "team_id": "T1"},
+        "channel": {"id": "C_OPS"},
+        "message_ts": "2.000000",
+        "message": {"ts": "2.000000", "thread_ts": "1.000000"},
+        "trigger_id": "1.2.3",
+        "response_url": "https://hooks.test/1",
+    } | given
+
+
+def test_a_shortcut_of_a_message_is_about_its_thread() -> None:
+    reply, root = shortcut(picked(), ME), shortcut(picked(message={"ts": "2.000000"}), ME)
+    assert (reply.place, reply.in_thread) == (Place("slack", "T1", "C_OPS", "1.000000"), True)
+    assert (root.place, root.in_thread) == (Place("slack", "T1", "C_OPS", "2.000000"), False)
+
+
+def test_a_global_shortcut_has_no_place() -> None:
+    assert shortcut(picked(type="shortcut"), ME).place is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"user": {}},
+        {"message": None},
+        {"message": {"thread_ts": "now"}},
+        {"message": {}, "message_ts": 2},
+        {"channel": {"id": "<!here>"}},
+        {"trigger_id": 7},
+        {"callback_id": ""},
+    ],
+)
+def test_a_malformed_shortcut_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(Malformed):
+        shortcut(picked(**given), ME)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "99999", "", "１"])
+def test_a_page_that_is_no_number_is_refused(value: str) -> None:
+    turn = pressed(actions=[{"action_id": "interlock.page.next", "value": value}])
+    with pytest.raises(Malformed):
+        turned(turn | {"view": {"id": "V1"}}, ME)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"type": "shortcut"},
+        {"type": "message_action", "callback_id": 7},
+        {"command": {"a": 1}},
+        {"type": "block_actions", "actions": [{}]},
+        [],
+    ],
+)
+def test_a_shape_that_bolt_would_fail_on_is_none_of_slacks(body: object) -> None:
+    assert not shaped(body)
+
+
+def test_a_thread_has_an_address_in_its_workspace() -> None:
+    me = Identity("T1", "U_BOT", "B_BOT", "https://acme.slack.com/")
+    place = Place("slack", "T1", "C1", "1700000000.000100")
+    assert permalink(me, place) == "https://acme.slack.com/archives/C1/p1700000000000100"
+    assert permalink(me, Place("slack", "T1", "C1", "")) == "https://acme.slack.com/archives/C1"
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("", Place("slack", "T1", "C1", "1.000000")),
+        ("javascript:x", Place("slack", "T1", "C1", "1.000000")),
+        ("https://acme.slack.com/", Place("slack", "T1", "C1)", "1.000000")),
+        ("https://acme.slack.com/", Place("slack", "T1", "C1", "main")),
+    ],
+)
+def test_what_is_no_place_of_slack_has_no_address(url: str, place: Place) -> None:
+    assert permalink(Identity("T1", "U_BOT", "B_BOT", url), place) is None
 
 
 JSON = st.recursive(

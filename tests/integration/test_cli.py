@@ -1,0 +1,132 @@
+"""What whoever runs the bot does with its command line, over the rows of a real process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bot.chat import Chat
+from bot.cli import cli
+from storage import audit, chats
+from storage.audit import AuditRow
+from storage.chats import ChatRow
+from storage.database import Database
+from tests.fakes.background import background
+from tests.fakes.model import call
+from tests.world import BEN, effect, only_question, world
+
+CONFIG = """
+database = "sqlite:///{path}"
+[agents.agent]
+model = "openai:gpt-5"
+tools = ["admins_tools:rollout"]
+"""
+TOOLS = """
+from tests.fakes.background import background
+rollout = background()
+"""
+
+
+@dataclass
+class Left:
+    """What the bot left: a chat with a call that is done by a rule and one in the background."""
+
+    config: Path
+    chat: str
+    calls: dict[str, str]
+
+    def run(self, *words: str) -> tuple[int, str]:
+        """The exit code and what was printed."""
+        done = CliRunner().invoke(cli, [*words, "--config", str(self.config)])
+        return done.exit_code, done.output
+
+    def now(self) -> tuple[ChatRow, list[AuditRow]]:
+        """The chat and its audit log as they stand."""
+        return asyncio.run(self._now())
+
+    async def _now(self) -> tuple[ChatRow, list[AuditRow]]:
+        db = Database(f"sqlite:///{self.config.parent / 'interlock.db'}")
+        async with db.read() as tx:
+            rows = await audit.of_chat(tx, self.chat)
+            chat = await chats.get(tx, self.chat)
+        await db.close()
+        assert chat is not None
+        return chat, rows
+
+
+@pytest.fixture
+def left(tmp_path: Path, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch) -> Left:
+    path = tmp_path / "interlock.db"
+    shutil.copyfile(sqlite_template, path)
+    (tmp_path / "interlock.toml").write_text(CONFIG.format(path=path))
+    (tmp_path / "admins_tools.py").write_text(TOOLS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    chat, found = asyncio.run(_work(f"sqlite:///{path}"))
+    return Left(tmp_path / "interlock.toml", chat, found)
+
+
+async def _work(url: str) -> tuple[str, dict[str, str]]:
+    db = Database(url)
+    w = world(db, call("refund"), call("rollout"), tools=[effect([]), background()])
+    chat: Chat = await w.chat()
+    await chat.complete()
+    await (await only_question(chat)).approve(by=BEN, remember="chat")
+    await w.settle()
+    found = {row.name: row.id for row in await chat.calls()}
+    await db.close()
+    return chat.id, found
+
+
+def test_task_tells_of_a_call_or_a_chat_of_any_channel(left: Left) -> None:
+    code, of_call = left.run("task", left.calls["rollout"][5:12])
+    assert code == 0
+    assert "running in the background" in of_call
+    assert "half way" in of_call
+
+    code, of_chat = left.run("task", left.chat)
+    assert code == 0
+    assert "is idle" in of_chat
+
+
+@pytest.mark.parametrize("command", ["task", "cancel"])
+def test_an_unknown_id_ends_with_1_and_a_sentence(left: Left, command: str) -> None:
+    code, output = left.run(command, "zzzzzz")
+
+    assert code == 1
+    assert "not found" in output
+
+
+def test_cancel_asks_the_server_and_says_who_did_in_the_audit_log(left: Left) -> None:
+    assert left.run("cancel", left.calls["rollout"]) == (0, "The server was asked to stop.\n")
+
+    (row,) = [one for one in left.now()[1] if one.event == "cancel_task"]
+    assert (row.via, row.call_id) == ("cli", left.calls["rollout"])
+    assert str(row.actor).startswith("cli:local/")
+
+
+def test_cancel_of_a_chat_stops_it(left: Left) -> None:
+    code, output = left.run("cancel", left.chat)
+
+    assert code == 0, output
+    chat, rows = left.now()
+    (row,) = [one for one in rows if one.event == "stop_chat"]
+    assert row.via == "cli"
+    assert chat.cancelled_by == row.actor
+
+
+def test_cancel_of_a_call_that_has_ended_ends_with_1(left: Left) -> None:
+    assert left.run("cancel", left.calls["refund"]) == (1, "`refund` has ended already.\n")
+
+
+def test_rules_lists_the_standing_rules_also_for_scripts(left: Left) -> None:
+    (rule,) = json.loads(left.run("rules", "--json")[1])
+
+    assert (rule["tool"], rule["scope_key"], rule["created_by"]) == ("refund", left.chat, BEN.key)
+    assert "`refund` runs without asking in its thread" in left.run("rules")[1]

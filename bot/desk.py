@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 from bot.approvers import askers_of, refusal
 from bot.card import fits, outcome_sentence
+from bot.closing import redraw, supersede_open
 from bot.core import Core, Job, new_id
 from bot.field import AnswerError, coerce
 from bot.gate import Deny, digest, gate
@@ -32,7 +33,6 @@ from storage import audit, calls, chats, outbox, questions, rules
 from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
 from storage.database import Tx, canonical
-from storage.outbox import Priority
 from storage.questions import DecisionRow, QuestionRow, QuestionState
 from storage.rules import RuleRow
 
@@ -381,7 +381,7 @@ class Desk:
                     **values,
                 )
         if effect.call is not None and effect.call is not CallState.READY:
-            await self._close_others(tx, case)
+            await supersede_open(self.core, tx, case.call.id)
         decided = replace(call, **{k: v for k, v in values.items() if k in ("args", "digest")})
         await questions.record_decision(
             tx,
@@ -410,25 +410,10 @@ class Desk:
         await self._redraw(tx, case)
         return Ruling(question.id, first=True, state=effect.question, name=case.by.label, at=now)
 
-    async def _close_others(self, tx: Tx, case: _Case) -> None:
-        """The call is settled, so whatever else it asked is asked no more."""
-        for other in await questions.of_call(tx, case.call.id):
-            if other.state == QuestionState.OPEN:
-                await questions.supersede(tx, [other.id], now=self.core.now())
-                subject = outbox.question_subject(other.id)
-                for channel in await outbox.edit_all(
-                    tx, subject, priority=Priority.SETTLED, now=self.core.now()
-                ):
-                    await self.core.wake(tx, Job.DELIVER, channel)
-
     async def _redraw(self, tx: Tx, case: _Case) -> None:
         """Every copy loses its buttons before the call starts; the chat goes on after that."""
         subject = outbox.question_subject(case.question.id)
-        woken = await outbox.edit_all(
-            tx, subject, priority=Priority.SETTLED, now=self.core.now(), call_id=case.call.id
-        )
-        for channel in woken:
-            await self.core.wake(tx, Job.DELIVER, channel)
+        await redraw(self.core, tx, subject, call_id=case.call.id)
         await chats.stir(tx, case.chat.id)
         await self.core.wake(tx, Job.CHAT, case.chat.id)
 

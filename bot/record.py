@@ -7,6 +7,7 @@ from typing import Any, assert_never
 
 import structlog
 
+from bot.closing import redraw, supersede, supersede_open
 from bot.core import Core, Job, new_id
 from bot.opening import open_ask, open_outcome
 from bot.question import Purpose
@@ -16,7 +17,7 @@ from storage.calls import CallRow, CallState
 from storage.database import Tx
 from storage.files import FileRow
 from storage.outbox import Priority
-from storage.questions import QuestionRow, QuestionState
+from storage.questions import QuestionState
 
 log = structlog.get_logger(__name__)
 
@@ -94,28 +95,11 @@ class Recorder:
             await audit.record(
                 tx, "ran", now=now, chat_id=row.chat_id, call_id=row.id, failed=done.failed
             )
-            await self._close_questions(tx, row)
+            await supersede_open(self.core, tx, row.id)
             await self._redraw_task(tx, row)
             for file in done.files:
                 await self._post_file(tx, row, file)
             await self._stir(tx, row)
-
-    async def _close_questions(self, tx: Tx, row: CallRow) -> None:
-        """The call is over, so nothing is asked about it any more: the truth beats the question."""
-        still = [
-            one for one in await questions.of_call(tx, row.id) if one.state == QuestionState.OPEN
-        ]
-        if still:
-            await self._supersede(tx, still)
-
-    async def _supersede(self, tx: Tx, rows: list[QuestionRow]) -> None:
-        await questions.supersede(tx, [row.id for row in rows], now=self.core.now())
-        for row in rows:
-            subject = outbox.question_subject(row.id)
-            for channel in await outbox.edit_all(
-                tx, subject, priority=Priority.SETTLED, now=self.core.now()
-            ):
-                await self.core.wake(tx, Job.DELIVER, channel)
 
     async def _post_file(self, tx: Tx, row: CallRow, file: Produced) -> None:
         chat = await chats.get(tx, row.chat_id)
@@ -151,7 +135,7 @@ class Recorder:
                 if one.ordinal >= ask.ordinal and one.state != QuestionState.SUPERSEDED
             ]
             if stale and ask.questions:
-                await self._supersede(tx, stale)
+                await supersede(self.core, tx, stale)
             if not ask.questions and not await calls.has_open_question(tx, row.id):
                 # What it asked while it ran was answered just now.
                 await calls.move(tx, row.id, was=[CallState.WAITING], to=CallState.READY)
@@ -194,10 +178,7 @@ class Recorder:
             return
         subject = outbox.task_subject(row.id)
         await outbox.bump(tx, subject)
-        for channel in await outbox.edit_all(
-            tx, subject, priority=Priority.LIVE, now=self.core.now()
-        ):
-            await self.core.wake(tx, Job.DELIVER, channel)
+        await redraw(self.core, tx, subject, priority=Priority.LIVE)
 
     async def _stir(self, tx: Tx, row: CallRow) -> None:
         await chats.stir(tx, row.chat_id)

@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 import structlog
 
-from bot.core import Core, Job
+from bot.closing import redraw
+from bot.core import Core
 from bot.lease import Held
 from bot.move import Snapshot
 from bot.outcome import unfinished
@@ -15,7 +16,6 @@ from bot.results import append_results
 from storage import audit, calls, chats, outbox, questions
 from storage.calls import CallRow, CallState
 from storage.database import Tx
-from storage.outbox import Priority
 from storage.questions import QuestionState
 
 log = structlog.get_logger(__name__)
@@ -48,12 +48,7 @@ async def _close_questions(core: Core, tx: Tx, held: Held) -> None:
             name=None,
             now=core.now(),
         )
-        await _redraw(core, tx, outbox.question_subject(question.id))
-
-
-async def _redraw(core: Core, tx: Tx, subject: str) -> None:
-    for channel in await outbox.edit_all(tx, subject, priority=Priority.SETTLED, now=core.now()):
-        await core.wake(tx, Job.DELIVER, channel)
+        await redraw(core, tx, outbox.question_subject(question.id))
 
 
 async def _drop(core: Core, tx: Tx, call: CallRow) -> None:
@@ -78,7 +73,7 @@ async def _drop(core: Core, tx: Tx, call: CallRow) -> None:
     )
     if call.task is not None:
         await outbox.bump(tx, outbox.task_subject(call.id))
-        await _redraw(core, tx, outbox.task_subject(call.id))
+        await redraw(core, tx, outbox.task_subject(call.id))
 
 
 async def _end_turn(core: Core, tx: Tx, held: Held, snapshot: Snapshot) -> None:

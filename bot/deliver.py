@@ -17,6 +17,7 @@ LEASE_SECONDS = 60.0  # longer than any surface takes to answer or to time out
 ATTEMPTS = 8
 BACKOFF_SECONDS = 1.0
 BACKOFF_LIMIT = 300.0
+UNKNOWN_VERSION = 0  # of a message that an earlier attempt left there: it is drawn anew
 
 
 class Deliverer:
@@ -58,7 +59,7 @@ class Deliverer:
                     message_id = copy.message_id
                     await surface.edit(copy.place, message_id, content)
                 case Action.POST:
-                    message_id = await self._post(surface, row, content)
+                    message_id, version = await self._post(surface, row, content, version)
         except DeliveryError as error:
             await self._failed(row, error)
             return
@@ -68,13 +69,16 @@ class Deliverer:
             return
         await self._sent(row, message_id, version)
 
-    async def _post(self, surface: Surface, row: OutboxRow, content: Content) -> str:
+    async def _post(
+        self, surface: Surface, row: OutboxRow, content: Content, version: int
+    ) -> tuple[str, int]:
+        """The message, and the version of its subject that it shows."""
         if row.state == "sending":  # a crash or a lost answer left it so: it may be there
             earlier = await surface.find(row.place, row.nonce)
             if earlier is not None:
-                return earlier
+                return earlier, UNKNOWN_VERSION
         self._spend(row.place.channel_key)
-        return await surface.post(row.place, content, row.nonce)
+        return await surface.post(row.place, content, row.nonce), version
 
     async def _content(self, tx: Tx, row: OutboxRow) -> tuple[Content, int]:
         """What the row shows as of now, and which version of its subject that is."""

@@ -562,3 +562,19 @@ async def test_a_card_that_is_decided_while_it_is_being_posted_loses_its_buttons
     await w.settle()
     assert seen == [False]
     assert await chat.last_reply() == "Done."
+
+
+async def test_a_card_that_was_found_again_is_drawn_as_its_question_stands_now(
+    sqlite_db: Database,
+) -> None:
+    """The answer to its post was lost, and it was decided before it was looked for."""
+    w = world(sqlite_db, call("refund"), "Done.", tools=[effect([])])
+    w.surface.failures.append(DeliveryError("the line dropped", maybe_sent=True))
+    chat = await w.chat()
+    await w.settle()
+    assert [card.open for card in w.surface.cards()] == [True]
+    await (await only_question(chat)).approve(by=BEN)
+    w.clock.advance(5)
+    await w.settle()
+    assert [card.open for card in w.surface.cards()] == [False]
+    assert await chat.last_reply() == "Done."

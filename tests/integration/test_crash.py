@@ -31,22 +31,26 @@ from tests.world import ANA, BEN, BEN_APPROVES, World
 ROUNDS = 12  # restarts after which a story that has not ended is stuck
 
 
+Point = tuple[str, int]  # its name, and n: when it is passed for the nth time
+
+
 class Killed(BaseException):
     """The process is gone."""
 
 
 @dataclass
 class Grave:
-    """Kills at the `at`-th point (none: never) and keeps the dead from acting."""
+    """Kills at a point when it is passed for the nth time (none: never), and keeps the dead
+    from acting."""
 
-    at: int | None = None
+    at: Point | None = None
     points: list[str] = field(default_factory=list)
     dead: bool = False
 
     def pass_point(self, name: str) -> None:
         self.check()
         self.points.append(name)
-        if self.at is not None and len(self.points) > self.at:
+        if self.at is not None and (name, self.points.count(name)) == self.at:
             self.dead = True
             raise Killed
 
@@ -83,7 +87,7 @@ class Story:
     asked_about: int = 0
     chat_id: str = ""
 
-    async def play(self, at: int | None) -> Grave:
+    async def play(self, at: Point | None) -> Grave:
         """Once with a death at that point, then again and again without, until it is over."""
         first = await self._run(Grave(at))
         for _ in range(ROUNDS):
@@ -217,8 +221,9 @@ async def test_a_process_may_die_at_any_point(db: Database) -> None:
 
     # Every name once (on PostgreSQL those around an effect) and some more by chance.
     chance = random.Random(7)
-    named = {points.index(name) for name in (points if db.sqlite else AROUND_EFFECTS)}
-    places = sorted(named | set(chance.sample(range(len(points)), 20)))
+    named = {(name, 1) for name in (points if db.sqlite else AROUND_EFFECTS)}
+    every = sorted({(name, points[: i + 1].count(name)) for i, name in enumerate(points)})
+    places = sorted(named | set(chance.sample(every, 20)))
     asked = 0
     for at in places:
         story = Story(db, MortalSurface())

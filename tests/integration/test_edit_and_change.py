@@ -17,7 +17,7 @@ from storage.calls import CallState
 from storage.database import Database
 from storage.schema import questions, tool_calls
 from tests.fakes.model import call
-from tests.world import BEN, CYN, World, audited, effect, only_question, returned, world
+from tests.world import ANA, BEN, CYN, World, audited, effect, only_question, returned, world
 
 CYN_APPROVES = Policy(name="strict", approvers=frozenset({CYN.key}))
 
@@ -180,7 +180,7 @@ async def test_a_remembered_approval_ends_with_the_tool_it_was_given_for(db: Dat
     await w.settle()
 
     w = await w.restart(tools=[pays(paid, text="Pays twice.")])
-    await w.here(chat).say("and bob", by=BEN)
+    await w.here(chat).say("and bob", by=ANA)
     await w.settle()
 
     assert paid == [("ann", 5)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,10 @@ async def test_progress_is_shown_in_the_thread(sqlite_db: Database, server: Http
     async with mcp_world(sqlite_db, section(server, **FREE), step, "Done.") as world:
         await world.chat()
         await world.settle()
-        assert any(text.startswith("srv__slow: 33%, step 1") for text in world.surface.replies())
+        # The latest wins, so which step is shown depends on how fast it was posted.
+        assert any(
+            re.fullmatch(r"srv__slow: \d+%, step \d", text) for text in world.surface.replies()
+        )
 
 
 # What is asked first

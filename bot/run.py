@@ -169,7 +169,7 @@ class CallRunner:
                 await self._refuse(tx, row, "denied", reason, to=CallState.DECLINED)
                 return False
             case AskFirst():
-                if row.allowed_by and self._still_approves(row, policy_actor(row.allowed_by)):
+                if row.allowed_by and self._still_approves(row, person_of(row.allowed_by)):
                     return True
                 await calls.move(
                     tx, row.id, was=[CallState.READY], to=CallState.WAITING, allowed_by=None
@@ -318,7 +318,7 @@ def _value(row: QuestionRow) -> Any:
     return answer
 
 
-def policy_actor(key: str) -> Actor | None:
+def person_of(key: str) -> Actor | None:
     """The person behind a key of ours, to ask again whether they may; flags were judged at the
     click. None for a rule."""
     surface, colon, rest = key.partition(":")

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import BinaryContent, UserPromptPart
 
+from bot.app import App
+from bot.approvers import Policies
+from bot.core import Agent
 from bot.mcp.settings import server_settings
 from bot.mcp.source import McpServer
 from bot.mcp.tools import visible_name
@@ -20,7 +23,7 @@ from bot.surface import File
 from storage.database import Database
 from tests.fakes.clock import WallClock
 from tests.fakes.mcp.process import HttpServer, effects, seen
-from tests.fakes.model import call
+from tests.fakes.model import call, script
 from tests.mcp_world import FREE, TRUSTED, mcp_world, section
 from tests.world import BEN, only_question, returned
 
@@ -324,3 +327,15 @@ async def test_what_a_person_approved_is_looked_at_as_it_is_when_it_runs(
         await world.settle()
         assert "changed or removed" in (await returned(chat))[0]
     assert effects(tmp_path) == []
+
+
+async def test_a_servers_tools_that_nobody_may_approve_are_named_at_the_start(
+    server: HttpServer, tmp_path: Path
+) -> None:
+    source = McpServer("srv", server_settings("srv", section(server, allow=["add"])), WallClock())
+    agent = Agent(name="ops", model=script("Hi."), sources=[source])
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    app = App(database=url, agents={"ops": agent}, policies=Policies())
+    with pytest.raises(ConfigError, match="The tool srv__add of the agent ops asks for approval"):
+        async with app.started():
+            pass

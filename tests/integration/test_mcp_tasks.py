@@ -328,3 +328,12 @@ def test_looks_back_off_and_are_spread() -> None:
     assert 4.0 <= waits[1] <= 4.4
     assert max(waits) <= mcp_tasks.LONGEST_POLL * 1.1
     assert 1.0 <= look.detached({"poll_ms": None, "failures": 0}).wake_at <= 1.1
+
+
+async def test_of_two_looks_at_once_one_is_recorded(db: Database, server: HttpServer) -> None:
+    step = call("srv__task_ask", what="rollout", questions=1)
+    async with mcp_world(db, section(server, **FREE), step, "Done.") as one:
+        chat = await run_to_the_task(one)
+        (task,) = await chat.pending_tasks()
+        await asyncio.gather(task.refresh(), task.refresh(), task.refresh())
+        assert len(await chat.pending_questions()) == 1

@@ -122,6 +122,16 @@ class Core:
     agents: Mapping[str, Agent] = field(default_factory=dict)
     surfaces: dict[str, Surface] = field(default_factory=dict)
 
+    def tool(self, agent: str, name: str) -> Tool | None:
+        """A tool of an agent, as far as both are known in this process now."""
+        found = self.agents.get(agent)
+        return None if found is None else found.tool(name)
+
+    async def find_tool(self, agent: str, name: str, *, fresh: bool = False) -> Tool | None:
+        """As Agent.find; None when the agent is not configured here. Raises ToolsUnavailable."""
+        found = self.agents.get(agent)
+        return None if found is None else await found.find(name, fresh=fresh)
+
     def now(self) -> float:
         return self.clock.now()
 

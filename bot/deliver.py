@@ -8,6 +8,8 @@ from bot.card import draw, draw_task
 from bot.core import Core, Job, new_id
 from bot.surface import Content, DeliveryError, File, Reply, Surface
 from storage import audit, calls, chats, files, outbox, questions
+from storage.calls import CallRow
+from storage.chats import ChatRow
 from storage.database import Tx
 from storage.outbox import Action, OutboxRow
 
@@ -86,16 +88,10 @@ class Deliverer:
             question = await questions.get(tx, row.subject.removeprefix("question:"))
             assert question is not None
             assert question.call_id is not None
-            call = await calls.get(tx, question.call_id)
-            assert call is not None
-            chat = await chats.get(tx, call.chat_id)
-            assert chat is not None
+            call, chat = await self._call(tx, question.call_id)
             return draw(question, call, chat.agent), question.version
         if row.subject.startswith("task:"):
-            call = await calls.get(tx, row.subject.removeprefix("task:"))
-            assert call is not None
-            chat = await chats.get(tx, call.chat_id)
-            assert chat is not None
+            call, chat = await self._call(tx, row.subject.removeprefix("task:"))
             version = await outbox.current_version(tx, row.subject)
             return draw_task(call, chat.agent, version), version
         if row.subject.startswith("file:"):
@@ -105,6 +101,13 @@ class Deliverer:
         post = row if row.action == Action.WHISPER else await outbox.post_of(tx, row.subject)
         assert post is not None
         return Reply(post.text or ""), post.version
+
+    async def _call(self, tx: Tx, call_id: str) -> tuple[CallRow, ChatRow]:
+        call = await calls.get(tx, call_id)
+        assert call is not None
+        chat = await chats.get(tx, call.chat_id)
+        assert chat is not None
+        return call, chat
 
     async def _sent(self, row: OutboxRow, message_id: str, version: int) -> None:
         posting_id = row.posting_id or new_id("posting")

@@ -278,8 +278,7 @@ class Desk:
         """The call with other arguments: validated and judged anew (row D23)."""
         call, assert_given = case.call, case.arguments
         assert assert_given is not None
-        agent = self.core.agents.get(case.chat.agent)
-        tool = None if agent is None else agent.tool(call.name)
+        tool = self.core.tool(case.chat.agent, call.name)
         if tool is None:
             raise QuestionError(
                 f"{call.name} is not loaded here, so its arguments cannot be changed; "

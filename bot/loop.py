@@ -105,8 +105,7 @@ class Loop:
 
     async def _recover(self, tx: Tx, chat: ChatRow, call: CallRow) -> None:
         """A call whose runner was lost between its claim and its record (row D24)."""
-        agent = self.core.agents.get(chat.agent)
-        tool = None if agent is None else agent.tool(call.name)
+        tool = self.core.tool(chat.agent, call.name)
         if call.task is not None or (tool and tool.idempotent and call.attempt < ATTEMPTS):
             await calls.move(tx, call.id, was=[CallState.RUNNING], to=CallState.READY)
             return

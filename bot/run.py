@@ -103,12 +103,14 @@ class CallRunner:
         server may have to be reached for it."""
         async with self.core.db.read() as tx:
             row = await calls.get(tx, call_id)
-        agent = self.core.agents.get(self.held.chat.agent)
-        if row is None or agent is None:
+        if row is None:
             return None, REMOVED
         try:
             # What a person approved may have waited for days: the tool is looked at as it is now.
-            return await agent.find(row.name, fresh=row.allowed_by is not None), REMOVED
+            tool = await self.core.find_tool(
+                self.held.chat.agent, row.name, fresh=row.allowed_by is not None
+            )
+            return tool, REMOVED
         except ToolsUnavailable as error:
             return None, str(error)
 

@@ -89,9 +89,8 @@ async def _end_turn(core: Core, tx: Tx, held: Held, snapshot: Snapshot) -> None:
 
 
 async def _cancel_task(core: Core, held: Held, call: CallRow) -> None:
-    agent = core.agents.get(held.chat.agent)
     try:
-        tool = None if agent is None else await agent.find(call.name)
+        tool = await core.find_tool(held.chat.agent, call.name)
         if tool is not None:
             await tool.cancel_task(call.task)
     except Exception as error:

@@ -230,8 +230,8 @@ class Tasks:
     async def _tool(self, row: CallRow) -> Tool | None:
         async with self.core.db.read() as tx:
             chat = await chats.get(tx, row.chat_id)
-        agent = None if chat is None else self.core.agents.get(chat.agent)
+        agent = "" if chat is None else chat.agent
         try:
-            return None if agent is None else agent.tool(row.name) or await agent.find(row.name)
+            return self.core.tool(agent, row.name) or await self.core.find_tool(agent, row.name)
         except ToolsUnavailable:
             return None

@@ -10,8 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from storage.database import Tx
-from storage.place import Place
-from storage.schema import chats, decisions, questions
+from storage.schema import decisions, questions
 
 
 class QuestionState(StrEnum):
@@ -85,21 +84,6 @@ async def all_open(tx: Tx) -> list[QuestionRow]:
     return await tx.rows(
         sa.select(questions)
         .where(questions.c.state == QuestionState.OPEN)
-        .order_by(questions.c.opened_at, questions.c.id),
-        QuestionRow,
-    )
-
-
-async def open_in_channel(tx: Tx, place: Place) -> list[QuestionRow]:
-    return await tx.rows(
-        sa.select(questions)
-        .join(chats, chats.c.id == questions.c.chat_id)
-        .where(
-            questions.c.state == QuestionState.OPEN,
-            chats.c.surface == place.surface,
-            chats.c.organisation == place.organisation,
-            chats.c.channel == place.channel,
-        )
         .order_by(questions.c.opened_at, questions.c.id),
         QuestionRow,
     )

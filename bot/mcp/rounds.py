@@ -92,19 +92,25 @@ class Judge:
         settled: dict[str, t.ElicitResult] = {}
         left: list[Asked] = []
         for key, params in questions:
-            question = asked(params, server=self.server, key=key, kinds=self.kinds)
-            if isinstance(question, Refused):
-                self.refused(question.reason)
-                settled[key] = question.result
-                continue
-            answer = await self.early(question, record)
-            if answer is None:
-                left.append(question)
+            judged = await self.judge(key, params, record)
+            if isinstance(judged, Asked):
+                left.append(judged)
             else:
-                settled[key] = answer
+                settled[key] = judged
         return Judged(settled, tuple(left))
 
-    async def early(self, question: Asked, record: Record | None) -> t.ElicitResult | None:
+    def read(self, key: str, params: Any) -> Asked | Refused:
+        return asked(params, server=self.server, key=key, kinds=self.kinds)
+
+    async def judge(self, key: str, params: Any, record: Record | None) -> Asked | t.ElicitResult:
+        """What the server is told at once, or the question that is left for people."""
+        question = self.read(key, params)
+        if isinstance(question, Refused):
+            self.refused(question.reason)
+            return question.result
+        return await self._early(question, record) or question
+
+    async def _early(self, question: Asked, record: Record | None) -> t.ElicitResult | None:
         """The answer of a callback or of the record, if there is one."""
         for callback in self.callbacks:
             answer = await callback(question)

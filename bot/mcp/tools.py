@@ -16,7 +16,7 @@ import structlog
 from bot.clock import Clock
 from bot.mcp import results
 from bot.mcp.connection import Connection
-from bot.mcp.elicitation import Refused, Unsupported, asked, questions_of, url_error
+from bot.mcp.elicitation import Refused, Unsupported, questions_of, url_error
 from bot.mcp.extension import CreatedTask
 from bot.mcp.failure import BadAnswer, Lost, NotSent, Rejected
 from bot.mcp.rounds import ROUNDS, Judge, Record, Resume
@@ -201,10 +201,7 @@ class _Leg:
     async def _refused(self, error: Rejected, rounds: int) -> Outcome:
         """The server refused. With -32042 it names pages to visit first (row M18)."""
         pages = url_error(error.data) if error.code == t.URL_ELICITATION_REQUIRED else []
-        found = [
-            asked(page, server=self.tool.server, key=str(number), kinds=self.link.judge.kinds)
-            for number, page in enumerate(pages)
-        ]
+        found = [self.link.judge.read(str(number), page) for number, page in enumerate(pages)]
         shown = tuple(one for one in found if not isinstance(one, Refused))
         declined = any(one.action is not Action.ACCEPT for one in self.call.answers)
         if self.call.journal is None or not shown or declined or rounds >= ROUNDS:
@@ -248,13 +245,9 @@ class _Leg:
     # Classic servers ask while the call is open (platforms/mcp.md 2b).
 
     async def _elicit(self, params: Any) -> t.ElicitResult:
-        question = asked(params, server=self.tool.server, key="", kinds=self.link.judge.kinds)
-        if isinstance(question, Refused):
-            log.info("a question was declined", server=self.tool.server, why=question.reason)
-            return question.result
-        early = await self.link.judge.early(question, self.record)
-        if early is not None:
-            return early
+        question = await self.link.judge.judge("", params, self.record)
+        if isinstance(question, t.ElicitResult):
+            return question
         if self.call.journal is None:
             return t.ElicitResult(action="cancel")
         ordinal, self.asks = self.asks + self.record.used, self.asks + 1

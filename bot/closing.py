@@ -30,7 +30,7 @@ async def supersede(core: Core, tx: Tx, rows: Sequence[QuestionRow]) -> None:
     """These are asked no more, and answers to them count no more."""
     await questions.supersede(tx, [row.id for row in rows], now=core.now())
     for row in rows:
-        await redraw(core, tx, outbox.question_subject(row.id))
+        await redraw(core, tx, outbox.card_of(row))
 
 
 async def supersede_open(core: Core, tx: Tx, call_id: str) -> None:

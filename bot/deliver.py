@@ -6,7 +6,7 @@ import structlog
 
 from bot.card import draw, draw_task
 from bot.core import Core, Job, new_id
-from bot.surface import Content, DeliveryError, File, Reply, Surface
+from bot.surface import Content, DeliveryError, File, Posted, Reply, Surface
 from storage import audit, calls, chats, files, outbox, questions
 from storage.calls import CallRow
 from storage.chats import ChatRow
@@ -54,14 +54,14 @@ class Deliverer:
         try:
             match Action(row.action):
                 case Action.WHISPER:
-                    message_id = ""
+                    posted = Posted(row.place, "")
                     await surface.whisper(row.place, row.recipient or "", row.text or "")
                 case Action.EDIT:
                     assert copy is not None
-                    message_id = copy.message_id
-                    await surface.edit(copy.place, message_id, content)
+                    posted = Posted(copy.place, copy.message_id)
+                    await surface.edit(copy.place, copy.message_id, content)
                 case Action.POST:
-                    message_id, version = await self._post(surface, row, content, version)
+                    posted, version = await self._post(surface, row, content, version)
         except DeliveryError as error:
             await self._failed(row, error)
             return
@@ -69,11 +69,11 @@ class Deliverer:
             log.exception("a delivery raised", subject=row.subject)
             await self._failed(row, DeliveryError(type(error).__name__, maybe_sent=True))
             return
-        await self._sent(row, message_id, version)
+        await self._sent(row, posted, version)
 
     async def _post(
         self, surface: Surface, row: OutboxRow, content: Content, version: int
-    ) -> tuple[str, int]:
+    ) -> tuple[Posted, int]:
         """The message, and the version of its subject that it shows."""
         if row.state == "sending":  # a crash or a lost answer left it so: it may be there
             earlier = await surface.find(row.place, row.nonce)
@@ -109,14 +109,15 @@ class Deliverer:
         assert chat is not None
         return call, chat
 
-    async def _sent(self, row: OutboxRow, message_id: str, version: int) -> None:
+    async def _sent(self, row: OutboxRow, posted: Posted, version: int) -> None:
         posting_id = row.posting_id or new_id("posting")
         async with self.core.db.transaction("record_delivery") as tx:
             await outbox.sent(
                 tx,
                 row,
                 posting_id=posting_id,
-                message_id=message_id,
+                message_id=posted.message_id,
+                place=posted.place,
                 version=version,
                 now=self.core.now(),
             )

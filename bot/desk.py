@@ -206,7 +206,7 @@ class Desk:
             return False
         if place is None or place == chat.place:
             return True
-        copies = await outbox.postings_of(tx, outbox.question_subject(row.id))
+        copies = await outbox.postings_of(tx, outbox.card_of(row))
         return any(place == copy.place for copy in copies)
 
     def _refusal(self, chat: ChatRow, call: CallRow, row: QuestionRow, by: Actor) -> str | None:
@@ -411,7 +411,7 @@ class Desk:
 
     async def _redraw(self, tx: Tx, case: _Case) -> None:
         """Every copy loses its buttons before the call starts; the chat goes on after that."""
-        subject = outbox.question_subject(case.question.id)
+        subject = outbox.card_of(case.question)
         await redraw(self.core, tx, subject, call_id=case.call.id)
         await chats.stir(tx, case.chat.id)
         await self.core.wake(tx, Job.CHAT, case.chat.id)

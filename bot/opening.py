@@ -79,7 +79,7 @@ async def _open(core: Core, tx: Tx, chat: ChatRow, row: QuestionRow) -> None:
         tx,
         chat.place,
         nonce=row.nonce,
-        subject=outbox.question_subject(row.id),
+        subject=outbox.card_of(row),
         chat_id=chat.id,
         call_id=row.call_id,
         now=core.now(),

@@ -48,7 +48,7 @@ async def _close_questions(core: Core, tx: Tx, held: Held) -> None:
             name=None,
             now=core.now(),
         )
-        await redraw(core, tx, outbox.question_subject(question.id))
+        await redraw(core, tx, outbox.card_of(question))
 
 
 async def _drop(core: Core, tx: Tx, call: CallRow) -> None:

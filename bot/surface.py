@@ -31,6 +31,7 @@ __all__ = [
     "Message",
     "Pace",
     "Place",
+    "Posted",
     "Reply",
     "Response",
     "Surface",
@@ -130,6 +131,15 @@ class File:
 Content = Card | TaskCard | Reply | File
 
 
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """Where a message stands (a direct message has a channel of its own, which only the surface
+    knows), and the id that edits it there."""
+
+    place: Place
+    message_id: str
+
+
 class DeliveryError(Exception):
     """A surface did not take a post or an edit.
 
@@ -166,13 +176,13 @@ class Surface(Protocol):
     name: str
     pace: Pace
 
-    async def post(self, place: Place, content: Content, nonce: str) -> str:
-        """Posts into the thread; returns the message id that edits it. `nonce` travels with it."""
+    async def post(self, place: Place, content: Content, nonce: str) -> Posted:
+        """Posts into the thread, or to the person (`direct`). `nonce` travels with it."""
 
     async def edit(self, place: Place, message_id: str, content: Content) -> None: ...
 
-    async def find(self, place: Place, nonce: str) -> str | None:
-        """The message id of an earlier post with this nonce, if it did get through."""
+    async def find(self, place: Place, nonce: str) -> Posted | None:
+        """An earlier post with this nonce, if it did get through."""
 
     async def whisper(self, place: Place, user: str, text: str) -> None:
         """Tells one person only."""

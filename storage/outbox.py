@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from storage.database import Tx
 from storage.place import Place
+from storage.questions import QuestionRow
 from storage.schema import outbox, postings, questions
 
 
@@ -43,6 +44,7 @@ class OutboxRow:
     posting_id: str | None
     recipient: str | None
     text: str | None
+    live: bool
     version: int
     priority: int
     call_id: str | None
@@ -77,6 +79,11 @@ class PostingRow:
 
 def question_subject(question_id: str) -> str:
     return f"question:{question_id}"
+
+
+def card_of(question: QuestionRow) -> str:
+    """The subject of the card that asks it: its own, or one that it shares."""
+    return question.card or question_subject(question.id)
 
 
 def task_subject(call_id: str) -> str:
@@ -294,9 +301,17 @@ async def current_version(tx: Tx, subject: str) -> int:
 
 
 async def sent(
-    tx: Tx, row: OutboxRow, *, posting_id: str, message_id: str, version: int, now: float
+    tx: Tx,
+    row: OutboxRow,
+    *,
+    posting_id: str,
+    message_id: str,
+    place: Place,
+    version: int,
+    now: float,
 ) -> None:
-    """Records a delivery. What changed while it was on its way is asked to be redrawn."""
+    """Records a delivery, at the place where it came to stand. What changed while it was
+    on its way is asked to be redrawn."""
     await tx.change(
         sa.update(outbox)
         .where(outbox.c.id == row.id)
@@ -313,7 +328,7 @@ async def sent(
             message_id=message_id,
             version=version,
             created_at=now,
-            **row.place.columns(),
+            **place.columns(),
         )
     else:
         await tx.change(

@@ -37,6 +37,7 @@ class QuestionRow:
     body: Any
     audience: Any
     digest: str = ""
+    card: str | None = None
     state: str = QuestionState.OPEN
     version: int = 1
     response: Any = None

@@ -155,8 +155,10 @@ questions = Table(
     Column("remind_at", Time),
     Column("expires_at", Time),
     Column("settled_at", Time),
+    Column("card", String(200)),  # the subject of a card that asks for several; none: its own
     Index("ix_questions_chat_state", "chat_id", "state"),
     Index("ix_questions_call", "call_id"),
+    Index("ix_questions_card", "card"),
 )
 
 decisions = Table(
@@ -192,6 +194,35 @@ files = Table(
     Column("data", sa.LargeBinary, nullable=False),
     Column("created_at", Time, nullable=False),
     Index("ix_files_call_id", "call_id"),
+)
+
+attachments = Table(  # what people attach to a message; what calls produce is in `files`
+    "attachments",
+    metadata,
+    _id(),
+    _chat(),
+    Column("message_id", Serial, ForeignKey("messages.id"), nullable=False),
+    Column("reference", Json, nullable=False),  # by which the surface fetches it
+    Column("name", Text, nullable=False),
+    Column("mime_type", String(200), nullable=False),  # what its content turned out to be
+    Column("size", sa.BigInteger, nullable=False),
+    Column("state", String(10), nullable=False),  # waiting | ready | refused
+    Column("data", sa.LargeBinary),
+    Column("note", Text),  # why it was refused, in a sentence
+    Column("attempts", Integer, nullable=False, default=0),
+    Column("created_at", Time, nullable=False),
+    Index("ix_attachments_chat_state", "chat_id", "state"),
+    Index("ix_attachments_message_id", "message_id"),
+)
+
+homes = Table(  # the home pages that people have open, to be drawn anew when something settles
+    "homes",
+    metadata,
+    Column("surface", String(20), primary_key=True),
+    Column("organisation", String(80), primary_key=True),
+    Column("user", String(200), primary_key=True),
+    Column("page", Integer, nullable=False),
+    Column("opened_at", Time, nullable=False),
 )
 
 rules = Table(
@@ -241,7 +272,7 @@ outbox = Table(
     _serial(),
     Column("nonce", Id, nullable=False, unique=True),
     _chat(nullable=True),
-    Column("action", String(10), nullable=False),  # post | edit | whisper
+    Column("action", String(10), nullable=False),  # post | edit | whisper | status | home
     Column("subject", String(200), nullable=False),
     Column("surface", String(20), nullable=False),
     Column("organisation", String(80), nullable=False),
@@ -260,6 +291,7 @@ outbox = Table(
     Column("error", Text),
     Column("created_at", Time, nullable=False),
     Column("settled_at", Time),
+    Column("live", sa.Boolean, nullable=False, server_default=sa.false()),  # of a reply: it grows
     Index("ix_outbox_channel_state", "surface", "organisation", "channel", "state"),
     Index("ix_outbox_subject", "subject"),
     Index("ix_outbox_call", "call_id"),

@@ -15,7 +15,7 @@ from rich.console import Console
 from adapters.console.screen import Screen
 from adapters.console.session import Interrupted, Session
 from bot.card import Card, TaskCard
-from bot.surface import Actor, Content, Entry, File, Pace, Place, Reply
+from bot.surface import Actor, Content, Entry, File, Pace, Place, Posted, Reply
 
 
 class ConsoleSurface:
@@ -31,17 +31,17 @@ class ConsoleSurface:
         self.place = Place(self.name, "local", "console", thread)
         self.screen = Screen(console, thread)
 
-    async def post(self, place: Place, content: Content, nonce: str) -> str:
+    async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         if isinstance(content, File):  # a terminal cannot show it
             path = Path(tempfile.gettempdir()) / f"interlock-{nonce}-{content.name}"
             await asyncio.to_thread(path.write_bytes, content.data)
         self._show(place, nonce, content)
-        return nonce
+        return Posted(place, nonce)
 
     async def edit(self, place: Place, message_id: str, content: Content) -> None:
         self._show(place, message_id, content)
 
-    async def find(self, place: Place, nonce: str) -> str | None:
+    async def find(self, place: Place, nonce: str) -> Posted | None:
         """None: a terminal cannot be searched, and after a restart it is another terminal. What
         may have been printed before is printed again, which is better than not at all."""
         return None

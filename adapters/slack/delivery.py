@@ -15,7 +15,7 @@ from adapters.slack import blocks, limits
 from adapters.slack.events import Identity
 from adapters.slack.refusal import code_of, pointers_of, retry_after, status_of
 from adapters.slack.text import escape, shorten
-from bot.surface import Content, DeliveryError, File, Place
+from bot.surface import Content, DeliveryError, File, Place, Posted
 
 log = logging.getLogger(__name__)
 
@@ -70,11 +70,12 @@ class Delivery:
     """Speaks to Slack for the outbox. The client must not retry by itself: a post that was taken
     before its connection dropped would be posted twice (slack_sdk 3.48, its default handler)."""
 
-    def __init__(self, client: AsyncWebClient) -> None:
+    def __init__(self, client: AsyncWebClient, me: Identity) -> None:
         self._client = client
+        self._me = me
 
-    async def post(self, me: Identity, place: Place, content: Content, nonce: str) -> str:
-        async def send(shown: dict[str, Any]) -> str:
+    async def post(self, place: Place, content: Content, nonce: str) -> Posted:
+        async def send(shown: dict[str, Any]) -> Posted:
             answer = await self._client.chat_postMessage(
                 channel=place.channel,
                 thread_ts=place.root,
@@ -83,18 +84,18 @@ class Delivery:
                 metadata={"event_type": METADATA, "event_payload": {"nonce": nonce}},
                 **shown,
             )
-            return str(answer["ts"])
+            return Posted(place, str(answer["ts"]))
 
         if isinstance(content, File):
             return await self._upload(place, content, nonce)
         with _typed("post", unsure=True):
             try:
-                return await send(blocks.message(content, me.team))
+                return await send(blocks.message(content, self._me.team))
             except SlackApiError as error:
                 _or_raise(error)
                 return await send(blocks.minimal(content))
 
-    async def _upload(self, place: Place, file: File, nonce: str) -> str:
+    async def _upload(self, place: Place, file: File, nonce: str) -> Posted:
         """Returns the file's id. The nonce is in its name, by which it is found again."""
         with _typed("upload", unsure=True):
             answer = await self._client.files_upload_v2(
@@ -104,20 +105,20 @@ class Delivery:
                 title=file.name,
                 content=file.data,
             )
-            return str(answer["file"]["id"])
+            return Posted(place, str(answer["file"]["id"]))
 
-    async def edit(self, me: Identity, place: Place, message_id: str, content: Content) -> None:
+    async def edit(self, place: Place, message_id: str, content: Content) -> None:
         async def send(shown: dict[str, Any]) -> None:
             await self._client.chat_update(channel=place.channel, ts=message_id, **shown)
 
         with _typed("edit"):
             try:
-                await send(blocks.message(content, me.team))
+                await send(blocks.message(content, self._me.team))
             except SlackApiError as error:
                 _or_raise(error)
                 await send(blocks.minimal(content))
 
-    async def find(self, me: Identity, place: Place, nonce: str) -> str | None:
+    async def find(self, place: Place, nonce: str) -> Posted | None:
         cursor = ""
         with _typed("find"):
             while True:
@@ -129,8 +130,8 @@ class Delivery:
                     cursor=cursor or None,
                 )
                 for message in page.get("messages") or ():
-                    if _carries(message, me, nonce):
-                        return str(message["ts"])
+                    if _carries(message, self._me, nonce):
+                        return Posted(place, str(message["ts"]))
                 cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
                 if not cursor:
                     return None

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bot.secrets import ConfigError, secret
+
+SCOPES: Final = frozenset(
+    {
+        "app_mentions:read",
+        "channels:history",
+        "chat:write",
+        "commands",
+        "files:write",
+        "groups:history",
+        "im:history",
+        "mpim:history",
+        "users:read",
+    }
+)
 
 
 class SlackOptions(BaseModel):

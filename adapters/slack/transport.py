@@ -20,49 +20,28 @@ from typing import Any, Final
 import aiohttp
 from aiohttp import web
 from slack_bolt.adapter.aiohttp import to_aiohttp_response, to_bolt_request
-from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.middleware.async_middleware import AsyncMiddleware
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
-from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack import events, sockets
 from adapters.slack.background import Background
-from adapters.slack.clicks import Clicks
-from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN, Commands
-from adapters.slack.delivery import Delivery
-from adapters.slack.events import SURFACE, Identity, Malformed
+from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN
+from adapters.slack.events import SURFACE, Malformed
 from adapters.slack.log import quiet
-from adapters.slack.people import People
-from adapters.slack.refusal import code_of
 from adapters.slack.settings import SlackSettings
 from adapters.slack.text import split
+from adapters.slack.workspaces import OneWorkspace, Workspace, Workspaces, web_client
 from bot import commands
 from bot.clock import Clock
-from bot.secrets import ConfigError
-from bot.surface import Content, DeliveryError, Entry, Message, Pace, Place
+from bot.surface import Content, Entry, Message, Pace, Place, Posted
 from storage.database import DatabaseUnavailable
 
 log = logging.getLogger(__name__)
 
-SCOPES: Final = frozenset(
-    {
-        "app_mentions:read",
-        "channels:history",
-        "chat:write",
-        "commands",
-        "files:write",
-        "groups:history",
-        "im:history",
-        "mpim:history",
-        "users:read",
-    }
-)
-_WRONG_TOKEN: Final = frozenset(
-    {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"}
-)
 _CALL_SECONDS: Final = 20.0
 _LAST_SECONDS: Final = 5.0  # what runs at the end is waited for
 _TRAPS: Final = (  # slack_bolt 1.30 reads these by itself: OAuth, another token, another check
@@ -83,44 +62,35 @@ class SlackSurface:
         self._settings = settings
         self._entry = entry
         self._clock = clock
-        self._client = AsyncWebClient(
-            token=settings.bot_token,
-            base_url=settings.base_url,
-            retry_handlers=[],
-            logger=quiet("slack_sdk"),
-        )
-        self._delivery = Delivery(self._client)
         self._background = Background()
-        self._me: Identity | None = None
-        self._people: People | None = None
-        self._clicks: Clicks | None = None
-        self._commands: Commands | None = None
+        self._workspaces: Workspaces = OneWorkspace(settings, entry, clock, self._background)
+        self._listening = False
         self._app = self._bolt()
 
     # Out
 
-    async def post(self, place: Place, content: Content, nonce: str) -> str:
-        return await self._delivery.post(self._known(), place, content, nonce)
+    async def post(self, place: Place, content: Content, nonce: str) -> Posted:
+        workspace = await self._workspaces.find(place.organisation)
+        return await workspace.delivery.post(place, content, nonce)
 
     async def edit(self, place: Place, message_id: str, content: Content) -> None:
-        await self._delivery.edit(self._known(), place, message_id, content)
+        workspace = await self._workspaces.find(place.organisation)
+        await workspace.delivery.edit(place, message_id, content)
 
-    async def find(self, place: Place, nonce: str) -> str | None:
-        return await self._delivery.find(self._known(), place, nonce)
+    async def find(self, place: Place, nonce: str) -> Posted | None:
+        workspace = await self._workspaces.find(place.organisation)
+        return await workspace.delivery.find(place, nonce)
 
     async def whisper(self, place: Place, user: str, text: str) -> None:
-        await self._delivery.whisper(place, user, text)
+        workspace = await self._workspaces.find(place.organisation)
+        await workspace.delivery.whisper(place, user, text)
 
     def split(self, text: str) -> list[str]:
         return split(text)
 
     def link(self, place: Place) -> str | None:
-        return None if self._me is None else events.permalink(self._me, place)
-
-    def _known(self) -> Identity:
-        if self._me is None:
-            raise DeliveryError("Slack is not connected yet.")
-        return self._me
+        workspace = self._workspaces.known(place.organisation)
+        return None if workspace is None else events.permalink(workspace.me, place)
 
     # Running
 
@@ -133,61 +103,26 @@ class SlackSurface:
         """Raises ConfigError when Slack refuses a token."""
         timeout = aiohttp.ClientTimeout(total=_CALL_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as session:
-            self._client.session = session
             try:
-                self._me = await self._identify()
-                self._people = People(self._client, self._clock, self._me.team)
-                self._clicks = Clicks(
-                    self._entry, self._client, self._delivery, self._people, self._background
-                )
-                self._commands = Commands(
-                    self._entry, self._client, self._people, self._background, self._me.team
-                )
+                await self._workspaces.start(session)
+                self._listening = True
                 if self._settings.mode == "socket":
+                    client = web_client(self._settings.base_url)
+                    client.session = session
                     token = self._settings.app_token
-                    await sockets.listen(self._app, self._client, token, self._clock, started)
+                    await sockets.listen(self._app, client, token, self._clock, started)
                 started.set()
                 await asyncio.Event().wait()
             finally:
+                self._listening = False
                 await self._background.finish(_LAST_SECONDS)
-                self._me = None
-                self._client.session = None
-
-    async def _identify(self) -> Identity:
-        """Who we are, asked until Slack answers."""
-        pause = 1.0
-        while True:
-            try:
-                answer = await self._client.auth_test()
-                break
-            except SlackApiError as error:
-                if code_of(error) in _WRONG_TOKEN:
-                    raise ConfigError(
-                        f"SLACK_BOT_TOKEN is refused by Slack ({code_of(error)}): install the app "
-                        "in your workspace and set its bot token."
-                    ) from None
-                log.warning("Slack does not say who we are yet: %s", code_of(error))
-            except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError) as error:
-                log.warning("Slack is not reachable: %s", type(error).__name__)
-            await self._clock.sleep(pause)
-            pause = min(pause * 2, 60.0)
-        if not answer.get("bot_id"):
-            raise ConfigError("SLACK_BOT_TOKEN is no bot token: set it to the one with xoxb-.")
-        granted = answer.headers.get("x-oauth-scopes")
-        for scope in sorted(SCOPES - set(granted.split(","))) if granted else ():
-            log.warning("The Slack app lacks the scope %s: add it and install it again.", scope)
-        return Identity(
-            team=str(answer["team_id"]),
-            user=str(answer["user_id"]),
-            bot=str(answer["bot_id"]),
-            url=str(answer.get("url") or ""),
-        )
+                self._workspaces.stop()
 
     # In
 
     async def _receive(self, request: web.Request) -> web.Response:
         """One signed request of Slack."""
-        if self._me is None:  # Slack delivers again, and by then we know who we are
+        if not self._listening:  # Slack delivers again, and by then we know who we are
             return web.Response(status=503)
         stamp = request.headers.get("x-slack-request-timestamp", "")
         if not (stamp.isascii() and stamp.isdigit()):  # slack_bolt 1.30 answers it with a 500
@@ -200,35 +135,53 @@ class SlackSurface:
         return await to_aiohttp_response(await self._app.async_dispatch(bolt_request))
 
     def _bolt(self) -> AsyncApp:
-        async def authorize() -> AuthorizeResult:
-            me = self._known()
+        async def authorize(
+            enterprise_id: str | None, team_id: str | None
+        ) -> AuthorizeResult | None:
+            workspace = await self._workspaces.sent_to(enterprise_id, team_id)
+            if workspace is None:
+                return None
+            me = workspace.me
             return AuthorizeResult(
-                enterprise_id=None, team_id=me.team, bot_id=me.bot, bot_user_id=me.user
+                enterprise_id=enterprise_id, team_id=me.team, bot_id=me.bot, bot_user_id=me.user
             )
 
-        async def on_event(body: dict[str, Any]) -> None:
-            await self._hear(body)
+        def of(context: AsyncBoltContext) -> Workspace:
+            """The workspace that `authorize` found."""
+            workspace = self._workspaces.known(context.team_id or "")
+            if workspace is None:
+                raise RuntimeError("a request outlived its workspace")
+            return workspace
+
+        async def on_event(body: dict[str, Any], context: AsyncBoltContext) -> None:
+            await self._hear(body, of(context))
 
         async def on_other_event() -> None:
             """Acknowledged, so that Slack does not repeat what nobody asked for."""
 
-        async def on_click(ack: AsyncAck, body: dict[str, Any]) -> None:
-            await self._press(body)
+        async def on_click(ack: AsyncAck, body: dict[str, Any], context: AsyncBoltContext) -> None:
+            await self._press(body, of(context))
             await ack()
 
-        async def on_submission(ack: AsyncAck, body: dict[str, Any]) -> None:
-            await ack(await self._send(body))
+        async def on_submission(
+            ack: AsyncAck, body: dict[str, Any], context: AsyncBoltContext
+        ) -> None:
+            await ack(await self._send(body, of(context)))
 
-        async def on_command(ack: AsyncAck, body: dict[str, Any]) -> None:
-            answer = await self._type(body)
+        async def on_command(
+            ack: AsyncAck, body: dict[str, Any], context: AsyncBoltContext
+        ) -> None:
+            answer = await self._type(body, of(context))
             await (ack(answer) if answer else ack())
 
-        async def on_shortcut(ack: AsyncAck, body: dict[str, Any]) -> None:
-            self._shortcut(body)
+        async def on_shortcut(
+            ack: AsyncAck, body: dict[str, Any], context: AsyncBoltContext
+        ) -> None:
+            self._shortcut(body, of(context))
             await ack()
 
-        async def on_turn(ack: AsyncAck, body: dict[str, Any]) -> None:
-            self._turn(body)
+        async def on_turn(ack: AsyncAck, body: dict[str, Any], context: AsyncBoltContext) -> None:
+            self._turn(body, of(context))
             await ack()
 
         async def on_error(error: Exception) -> None:
@@ -243,7 +196,7 @@ class SlackSurface:
                 name="interlock",
                 logger=quiet("slack_bolt"),
                 client=AsyncWebClient(base_url=self._settings.base_url, retry_handlers=[]),
-                authorize=authorize,
+                authorize=authorize,  # type: ignore[arg-type]  # None: it did not install us
                 signing_secret=self._settings.signing_secret,
                 process_before_response=True,
                 attaching_conversation_kwargs_enabled=False,
@@ -261,73 +214,66 @@ class SlackSurface:
         app.error(on_error)
         return app
 
-    async def _hear(self, body: dict[str, Any]) -> None:
+    async def _hear(self, body: dict[str, Any], workspace: Workspace) -> None:
         try:
-            heard = events.heard(body, self._known())
+            heard = events.heard(body, workspace.me)
         except Malformed as wrong:
             log.warning("An event of Slack was refused: %s", wrong)
             return
         if heard is None:
             return
         if heard.named and (command := commands.read(heard.text)) is not None:
-            assert self._commands is not None
-            self._commands.mention(heard, *command)
+            workspace.commands.mention(heard, *command)
             return
-        assert self._people is not None
         message = Message(
             keys=heard.keys,
             place=heard.place,
-            actor=await self._people.actor(heard.person),
+            actor=await workspace.people.actor(heard.person),
             text=heard.text,
             starts=heard.starts,
             source=heard.source,
         )
         await self._entry.message(message)
 
-    async def _press(self, body: dict[str, Any]) -> None:
+    async def _press(self, body: dict[str, Any], workspace: Workspace) -> None:
         try:
-            click = events.click(body, self._known())
+            click = events.click(body, workspace.me)
         except Malformed as wrong:
             log.warning("A click was refused: %s", wrong)
             return
-        assert self._clicks is not None
-        await self._clicks.press(click)
+        await workspace.clicks.press(click)
 
-    async def _send(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _send(self, body: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
         try:
             submission = events.submission(body)
         except Malformed as wrong:
             log.warning("A modal was refused: %s", wrong)
             return {}
-        assert self._clicks is not None
-        return await self._clicks.send(submission)
+        return await workspace.clicks.send(submission)
 
-    async def _type(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _type(self, body: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
         try:
-            typed = events.typed(body, self._known())
+            typed = events.typed(body, workspace.me)
         except Malformed as wrong:
             log.warning("A command was refused: %s", wrong)
             return {}
-        assert self._commands is not None
-        return await self._commands.slash(typed)
+        return await workspace.commands.slash(typed)
 
-    def _shortcut(self, body: dict[str, Any]) -> None:
+    def _shortcut(self, body: dict[str, Any], workspace: Workspace) -> None:
         try:
-            used = events.shortcut(body, self._known())
+            used = events.shortcut(body, workspace.me)
         except Malformed as wrong:
             log.warning("A shortcut was refused: %s", wrong)
             return
-        assert self._commands is not None
-        self._commands.shortcut(used)
+        workspace.commands.shortcut(used)
 
-    def _turn(self, body: dict[str, Any]) -> None:
+    def _turn(self, body: dict[str, Any], workspace: Workspace) -> None:
         try:
-            turned = events.turned(body, self._known())
+            turned = events.turned(body, workspace.me)
         except Malformed as wrong:
             log.warning("A click was refused: %s", wrong)
             return
-        assert self._commands is not None
-        self._commands.turn(turned)
+        workspace.commands.turn(turned)
 
 
 class _Shaped(AsyncMiddleware):

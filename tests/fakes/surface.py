@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from bot.card import Card
-from bot.surface import Content, DeliveryError, Pace, Place, Reply
+from bot.surface import Content, DeliveryError, Pace, Place, Posted, Reply
 
 _ids = count(1)
 
@@ -31,7 +31,7 @@ class MemorySurface:
     failures: list[DeliveryError] = field(default_factory=list)
     posts: int = 0
 
-    async def post(self, place: Place, content: Content, nonce: str) -> str:
+    async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         error = self.failures.pop(0) if self.failures else None
         if error is not None and not error.maybe_sent:
             raise error
@@ -40,7 +40,7 @@ class MemorySurface:
         self.shown[message_id] = Shown(place, content, nonce)
         if error is not None:
             raise error
-        return message_id
+        return Posted(place, message_id)
 
     async def edit(self, place: Place, message_id: str, content: Content) -> None:
         if self.failures:
@@ -48,8 +48,9 @@ class MemorySurface:
         self.shown[message_id].content = content
         self.shown[message_id].edits += 1
 
-    async def find(self, place: Place, nonce: str) -> str | None:
-        return next((key for key, one in self.shown.items() if one.nonce == nonce), None)
+    async def find(self, place: Place, nonce: str) -> Posted | None:
+        found = (key for key, one in self.shown.items() if one.nonce == nonce)
+        return next((Posted(place, key) for key in found), None)
 
     async def whisper(self, place: Place, user: str, text: str) -> None:
         self.whispers.append((user, text))

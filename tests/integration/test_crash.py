@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from bot.card import Card, CardState
 from bot.field import Field
 from bot.question import Purpose, Question
-from bot.surface import Content, Place
+from bot.surface import Content, Place, Posted
 from bot.tool import Call, tool
 from storage import messages
 from storage.database import Database
@@ -65,11 +65,11 @@ class MortalSurface(MemorySurface):
 
     grave: Grave = field(default_factory=Grave)
 
-    async def post(self, place: Place, content: Content, nonce: str) -> str:
+    async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         self.grave.pass_point("before post")
-        message_id = await super().post(place, content, nonce)
+        posted = await super().post(place, content, nonce)
         self.grave.pass_point("after post")
-        return message_id
+        return posted
 
     async def edit(self, place: Place, message_id: str, content: Content) -> None:
         self.grave.pass_point("before edit")

@@ -15,7 +15,7 @@ from bot.desk import Desk
 from bot.move import HOLD_SECONDS
 from bot.question import Verb
 from bot.reply import say
-from bot.surface import Content, Decision, DeliveryError, Pace, Place, Reply
+from bot.surface import Content, Decision, DeliveryError, Pace, Place, Posted, Reply
 from bot.tool import tool
 from storage import chats, outbox
 from storage.database import Database, Tx
@@ -34,11 +34,11 @@ class SlowSurface(MemorySurface):
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def post(self, place: Place, content: Content, nonce: str) -> str:
-        message_id = await super().post(place, content, nonce)
+    async def post(self, place: Place, content: Content, nonce: str) -> Posted:
+        posted = await super().post(place, content, nonce)
         self.arrived.set()
         await self.go.wait()
-        return message_id
+        return posted
 
 
 @dataclass
@@ -227,7 +227,7 @@ async def test_a_post_that_never_gets_through_is_given_up_and_that_is_on_record(
 ) -> None:
     @dataclass
     class NoReplies(MemorySurface):
-        async def post(self, place: Place, content: Content, nonce: str) -> str:
+        async def post(self, place: Place, content: Content, nonce: str) -> Posted:
             if isinstance(content, Reply):
                 raise DeliveryError("busy")
             return await super().post(place, content, nonce)
@@ -297,7 +297,7 @@ async def test_a_post_that_a_dropped_connection_did_lose_is_sent_again(db: Datab
 async def test_a_defect_of_an_adapter_is_a_failed_delivery_and_ends(db: Database) -> None:
     @dataclass
     class Broken(MemorySurface):
-        async def post(self, place: Place, content: Content, nonce: str) -> str:
+        async def post(self, place: Place, content: Content, nonce: str) -> Posted:
             self.posts += 1
             raise KeyError("ts")
 
@@ -550,12 +550,12 @@ async def test_a_card_that_is_decided_while_it_is_being_posted_loses_its_buttons
     chat = await w.chat()
     post = w.surface.post
 
-    async def decided_meanwhile(place: Place, content: Content, nonce: str) -> str:
-        message_id = await post(place, content, nonce)
+    async def decided_meanwhile(place: Place, content: Content, nonce: str) -> Posted:
+        posted = await post(place, content, nonce)
         if isinstance(content, Card) and content.open:
             await (await only_question(chat)).approve(by=BEN)
             await chat.complete()  # another process carries on at once
-        return message_id
+        return posted
 
     w.surface.post = decided_meanwhile  # type: ignore[method-assign]
     await w.settle()

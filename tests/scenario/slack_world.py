@@ -155,7 +155,7 @@ class World:
     async def posted(self, drawn: Card) -> str:
         """A card in a thread; its message id."""
         self.entry.card = drawn
-        return await self.surface.post(await self.thread(), drawn, "post-1")
+        return (await self.surface.post(await self.thread(), drawn, "post-1")).message_id
 
     def told(self, user: str = "U_ANA") -> list[str]:
         return [text_of(message) for message in self.slack.ephemerals(user)]

@@ -67,7 +67,7 @@ async def test_a_card_is_posted_into_its_thread_and_its_buttons_go_when_it_settl
     world: World,
 ) -> None:
     place = await world.thread()
-    ts = await world.surface.post(place, APPROVAL, "post-1")
+    ts = (await world.surface.post(place, APPROVAL, "post-1")).message_id
     [_, posted] = world.slack.thread("C_OPS", place.root)
     assert posted["ts"] == ts
     assert posted["metadata"]["event_payload"] == {"nonce": "post-1"}
@@ -90,7 +90,8 @@ async def test_a_post_whose_connection_dropped_may_be_there_and_is_found(http: W
     assert not failed.value.permanent
     assert len(http.slack.calls_of("chat.postMessage")) == 1
     found = await http.surface.find(place, "post-1")
-    assert found == http.slack.thread("C_OPS", place.root)[1]["ts"]
+    assert found is not None
+    assert found.message_id == http.slack.thread("C_OPS", place.root)[1]["ts"]
     assert await http.surface.find(place, "post-2") is None
 
 
@@ -101,8 +102,10 @@ async def test_only_our_own_post_is_found_on_whatever_page_it_stands(http: World
     for number in range(250):
         said = {"user": "U_BEN", "text": str(number), "thread_ts": place.root}
         http.slack.world.store(channel, {**said, "metadata": forged})
-    ts = await http.surface.post(place, Reply("here"), "post-1")
-    assert await http.surface.find(place, "post-1") == ts
+    ts = (await http.surface.post(place, Reply("here"), "post-1")).message_id
+    found = await http.surface.find(place, "post-1")
+    assert found is not None
+    assert found.message_id == ts
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ async def test_a_failed_post_says_whether_and_when_to_try_again(
 
 async def test_an_edit_that_failed_is_never_maybe_sent(http: World) -> None:
     place = await http.thread()
-    ts = await http.surface.post(place, Reply("hi"), "post-1")
+    ts = (await http.surface.post(place, Reply("hi"), "post-1")).message_id
     http.slack.drop_next("chat.update")
     with pytest.raises(DeliveryError) as failed:
         await http.surface.edit(place, ts, Reply("ho"))
@@ -155,7 +158,7 @@ async def test_content_that_slack_refuses_goes_out_plain_with_its_buttons(
 ) -> None:
     place = await http.thread()
     http.slack.fail_next("chat.postMessage", "invalid_blocks")
-    ts = await http.surface.post(place, APPROVAL, "post-1")
+    ts = (await http.surface.post(place, APPROVAL, "post-1")).message_id
     assert "4711" in text_of(http.slack.message("C_OPS", ts))
     assert "Approve" in buttons_of(http.slack.message("C_OPS", ts))
     assert "invalid_blocks" in caplog.text

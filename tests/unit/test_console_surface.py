@@ -70,8 +70,8 @@ def test_a_login_without_a_name_is_asked_for_in_the_settings(
 async def test_a_post_is_printed_and_its_id_edits_it() -> None:
     out = io.StringIO()
     surface = opened(out)
-    message_id = await surface.post(surface.place, Reply("Half"), "nonce")
-    await surface.edit(surface.place, message_id, Reply("Half and half"))
+    posted = await surface.post(surface.place, Reply("Half"), "nonce")
+    await surface.edit(surface.place, posted.message_id, Reply("Half and half"))
     assert out.getvalue() == "▌ Half\n▌ and half\n"
 
 

@@ -10,8 +10,8 @@ from jsonschema import Draft7Validator
 
 from adapters.slack import events
 from adapters.slack.commands import COMMAND, PENDING, STATUS
-from adapters.slack.settings import SlackSettings
-from adapters.slack.transport import SCOPES, SlackSurface
+from adapters.slack.settings import SCOPES, SlackSettings
+from adapters.slack.transport import SlackSurface
 from tests.fakes.clock import FakeClock
 
 ROOT = Path(__file__).parents[2]

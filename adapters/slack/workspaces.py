@@ -1,0 +1,161 @@
+"""The workspaces that installed us: who we are in each, and what speaks with its token."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from adapters.slack.background import Background
+from adapters.slack.clicks import Clicks
+from adapters.slack.commands import Commands
+from adapters.slack.delivery import Delivery
+from adapters.slack.events import Identity
+from adapters.slack.log import quiet
+from adapters.slack.people import People
+from adapters.slack.refusal import code_of
+from adapters.slack.settings import SCOPES, SlackSettings
+from bot.clock import Clock
+from bot.secrets import ConfigError
+from bot.surface import DeliveryError, Entry
+
+log = logging.getLogger(__name__)
+
+_WRONG_TOKEN: Final = frozenset(
+    {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """One workspace, and everything that speaks to it."""
+
+    me: Identity
+    client: AsyncWebClient
+    people: People
+    delivery: Delivery
+    clicks: Clicks
+    commands: Commands
+
+    @classmethod
+    def of(
+        cls,
+        me: Identity,
+        client: AsyncWebClient,
+        entry: Entry,
+        clock: Clock,
+        background: Background,
+    ) -> Workspace:
+        people = People(client, clock, me.team)
+        delivery = Delivery(client, me)
+        return cls(
+            me=me,
+            client=client,
+            people=people,
+            delivery=delivery,
+            clicks=Clicks(entry, client, delivery, people, background),
+            commands=Commands(entry, client, people, background, me.team),
+        )
+
+
+class Workspaces(Protocol):
+    """Finds the workspace of an organisation (a team id), or of what Slack sent."""
+
+    async def start(self, session: aiohttp.ClientSession) -> None:
+        """Asks Slack who we are, until it answers. Raises ConfigError for a refused token."""
+
+    def stop(self) -> None:
+        """The session is about to be closed."""
+
+    def known(self, organisation: str) -> Workspace | None:
+        """The workspace, if it can be told without asking."""
+
+    async def find(self, organisation: str) -> Workspace:
+        """The workspace for a delivery. Raises DeliveryError."""
+
+    async def sent_to(self, enterprise: str | None, team: str | None) -> Workspace | None:
+        """The workspace that a signed request is for; None: it did not install us (any more)."""
+
+
+class OneWorkspace:
+    """The workspace of the one token in the environment."""
+
+    def __init__(
+        self, settings: SlackSettings, entry: Entry, clock: Clock, background: Background
+    ) -> None:
+        self._entry = entry
+        self._clock = clock
+        self._background = background
+        self._client = web_client(settings.base_url, settings.bot_token)
+        self._workspace: Workspace | None = None
+
+    async def start(self, session: aiohttp.ClientSession) -> None:
+        self._client.session = session
+        me = await self._identify()
+        self._workspace = Workspace.of(me, self._client, self._entry, self._clock, self._background)
+
+    def stop(self) -> None:
+        self._workspace = None
+        self._client.session = None
+
+    def known(self, organisation: str) -> Workspace | None:
+        return self._workspace
+
+    async def find(self, organisation: str) -> Workspace:
+        if self._workspace is None:
+            raise DeliveryError("Slack is not connected yet.")
+        return self._workspace
+
+    async def sent_to(self, enterprise: str | None, team: str | None) -> Workspace | None:
+        return self._workspace
+
+    async def _identify(self) -> Identity:
+        pause = 1.0
+        while True:
+            try:
+                answer = await self._client.auth_test()
+                break
+            except SlackApiError as error:
+                if code_of(error) in _WRONG_TOKEN:
+                    raise ConfigError(
+                        f"SLACK_BOT_TOKEN is refused by Slack ({code_of(error)}): install the app "
+                        "in your workspace and set its bot token."
+                    ) from None
+                log.warning("Slack does not say who we are yet: %s", code_of(error))
+            except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError) as error:
+                log.warning("Slack is not reachable: %s", type(error).__name__)
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, 60.0)
+        if not answer.get("bot_id"):
+            raise ConfigError("SLACK_BOT_TOKEN is no bot token: set it to the one with xoxb-.")
+        for scope in sorted(SCOPES - granted(answer)) if granted(answer) else ():
+            log.warning("The Slack app lacks the scope %s: add it and install it again.", scope)
+        return identity(answer)
+
+
+def web_client(base_url: str, token: str | None = None) -> AsyncWebClient:
+    """A client that repeats nothing by itself: slack_sdk 3.48 would post twice what was taken
+    before its connection dropped (its default handler)."""
+    return AsyncWebClient(
+        token=token, base_url=base_url, retry_handlers=[], logger=quiet("slack_sdk")
+    )
+
+
+def identity(answer: AsyncSlackResponse) -> Identity:
+    """Who we are, as auth.test says it."""
+    return Identity(
+        team=str(answer["team_id"]),
+        user=str(answer["user_id"]),
+        bot=str(answer["bot_id"]),
+        url=str(answer.get("url") or ""),
+    )
+
+
+def granted(answer: AsyncSlackResponse) -> frozenset[str]:
+    """The scopes of the token that asked; empty where Slack does not say them."""
+    return frozenset(filter(None, str(answer.headers.get("x-oauth-scopes") or "").split(",")))

@@ -7,7 +7,7 @@ each adapter makes it inert for its own markup.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, assert_never
@@ -15,11 +15,17 @@ from typing import Any, assert_never
 from bot.field import Field, FieldType
 from bot.question import Kind as Kind
 from bot.question import Purpose, fields_of
+from bot.text import LINES, reveal
 from storage.calls import CallRow, CallState
 from storage.database import canonical
 from storage.questions import QuestionRow, QuestionState
 
 ARGUMENTS_BUDGET = 8_000  # characters of all arguments that every surface can show in one card
+
+HIDDEN = (
+    "⚠️ There are characters in it that cannot be seen or that change how text reads; they are "
+    "written as ⟨U+…⟩."
+)
 
 
 class CardState(StrEnum):
@@ -246,6 +252,18 @@ def _answered(field: Field, value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(titles.get(canonical(one), _shown(one)) for one in value)
     return titles.get(canonical(value), _shown(value))
+
+
+def revealed(card: Card) -> Card:
+    """The card as a screen may show it: nothing in its arguments hides, and what hid is said. Not
+    to be done twice."""
+    arguments = tuple(
+        Argument(reveal(one.name, keep=LINES), reveal(one.value, keep=LINES))
+        for one in card.arguments
+    )
+    if arguments == card.arguments:
+        return card
+    return replace(card, arguments=arguments, notices=(*card.notices, HIDDEN))
 
 
 def _shown(value: Any) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
+from bot.text import visible
+
 _TICK: Final = "ˋ"  # stands for a backtick, with which a text could close its code
 
 
 def code(text: str, size: int = 120) -> str:
     """The text as a code span on one line: no mention, link, style or line break comes out of it,
     what cannot be seen is written as ⟨U+202E⟩, and a cut shows."""
-    shown = "".join(
-        one if one.isprintable() else f"⟨U+{ord(one):04X}⟩" for one in " ".join(text.split())
-    ).replace("`", _TICK)
+    shown = visible(" ".join(text.split()), keep="").replace("`", _TICK)
     if len(shown) > size:
         shown = f"{shown[: size - 1]}…"
     return f"`{shown or '—'}`"

@@ -2,52 +2,20 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterator
-from typing import Final
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions
 from rich.measure import Measurement
 from rich.text import Text
 
-# Controls, formats (bidi, zero-width), surrogates, private and unknown ones, separators.
-_UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-# Letters and marks that are drawn as nothing: fillers, the grapheme joiner, variation selectors.
-_UNSEEN: Final = frozenset(
-    map(chr, [0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0])
-) | frozenset(map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
-_EMOJI_STYLE: Final = "\ufe0f"
-_OPENS: Final = "⟨"  # begins our escapes, and so is escaped itself: no text can imitate one
-_PLAIN: Final = re.compile(r"[\x20-\x7e]*")
+from bot.text import reveal
 
 
 def safe(text: str, *, lines: bool = False) -> str:
     """The text with every character that cannot be seen written out, as ⟨U+202E⟩; two texts that
     differ look different. `lines` keeps line breaks (spec: Deceptive text is revealed)."""
-    if _PLAIN.fullmatch(text):
-        return text
-    return "".join(_shown(text, lines))
-
-
-def _shown(text: str, lines: bool) -> Iterator[str]:
-    before = ""
-    for char in text:
-        if char == "\n" and lines:
-            yield char
-        elif char == _EMOJI_STYLE and before and unicodedata.category(before) == "So":
-            yield char  # asks for the coloured form of a symbol that is seen either way
-        elif char == _OPENS or is_unseen(char):
-            yield f"{_OPENS}U+{ord(char):04X}⟩"
-        else:
-            yield char
-        before = char
-
-
-def is_unseen(char: str) -> bool:
-    """Whether a terminal would obey this character or draw nothing for it."""
-    return char in _UNSEEN or unicodedata.category(char) in _UNSEEN_CATEGORIES
+    return reveal(text, keep="\n" if lines else "")
 
 
 class Exact:

@@ -12,9 +12,10 @@ from typing import Any, Final, assert_never
 from adapters.slack import limits
 from adapters.slack.text import chunks, escape, mrkdwn, plain, sections, shorten
 from bot import address
-from bot.card import Card, CardState, Kind, TaskCard
+from bot.card import Card, CardState, Kind, TaskCard, revealed
 from bot.field import Field
 from bot.surface import Content, File, Reply
+from bot.text import visible
 
 Block = dict[str, Any]
 
@@ -40,7 +41,7 @@ def message(content: Content, team: str) -> dict[str, Any]:
     """`text` and `blocks` of a message. `team` is the workspace whose people may be mentioned."""
     match content:
         case Card():
-            return {"text": summary(content), "blocks": _card(content, team)}
+            return {"text": summary(content), "blocks": _card(revealed(content), team)}
         case TaskCard():
             return {"text": _one_line(content.title), "blocks": _task(content)}
         case Reply():
@@ -62,7 +63,7 @@ def minimal(content: Content) -> dict[str, Any]:
         return message(content, "")
     if isinstance(content, TaskCard):
         return {"text": _one_line(content.title), "blocks": _task(content)[1:]}
-    whole = _in_words(content)
+    whole = _in_words(revealed(content))
     fits = len(whole) <= limits.SECTION
     blocks = [_section(whole)]
     if content.open:
@@ -100,7 +101,7 @@ def words(*texts: tuple[str, bool], kind: str = "rich_text_section") -> dict[str
     return {
         "type": kind,
         "elements": [
-            {"type": "text", "text": text, **({"style": {"bold": True}} if bold else {})}
+            {"type": "text", "text": visible(text), **({"style": {"bold": True}} if bold else {})}
             for text, bold in texts
             if text
         ],

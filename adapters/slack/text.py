@@ -16,6 +16,7 @@ from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
 from adapters.slack import limits
+from bot.text import visible
 
 _FENCE: Final = "```"
 _APART: Final = "\u200b"  # keeps backticks of a text from becoming a fence
@@ -29,13 +30,13 @@ _ATOM: Final = re.compile(r"<[^<>\n]*>|&(?:amp|lt|gt);|.", re.DOTALL)
 
 
 def escape(text: str) -> str:
-    """The text as mrkdwn shows it literally: no mention, no link, no broadcast."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """The text as mrkdwn shows it literally: no mention, no link, no broadcast, nothing hidden."""
+    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def plain(text: str, size: int = limits.SECTION) -> dict[str, Any]:
     """A plain_text object: Slack parses nothing in it. Cut visibly at `size`."""
-    shown = shorten(text, size)
+    shown = shorten(visible(text), size)
     return {"type": "plain_text", "text": shown if shown.strip() else "—", "emoji": False}
 
 
@@ -109,6 +110,7 @@ def _all(tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 def _blocks(markdown: str) -> list[str]:
+    markdown = visible(markdown)
     tokens = _parse(markdown)
     if tokens is None:
         return [_unfenced(escape(markdown))]

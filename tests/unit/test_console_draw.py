@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from adapters.console import draw
-from adapters.console.text import is_unseen, safe
+from adapters.console.text import safe
 from bot.ask_user import AskedQuestion, Option, to_fields
 from bot.card import Argument, Card, CardState
 from bot.field import Choice, Field, FieldType, Format
 from bot.outcome import outcome_question
 from bot.question import Kind
+from bot.text import is_unseen
 
 ESC = "\x1b[2J\x1b[31m"
 
@@ -324,7 +325,7 @@ def test_nothing_that_others_wrote_reaches_the_terminal_as_a_control(
     text: str, state: CardState, width: int
 ) -> None:
     for drawn in hostile(text, state):
-        shown = printed(drawn, width).replace("\n", "").replace("\ufe0f", "")
+        shown = printed(drawn, width).replace("\n", "").replace("\ufe0f", "").replace("\u200d", "")
         assert not [char for char in shown if is_unseen(char)]
 
 

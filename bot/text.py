@@ -1,0 +1,72 @@
+"""Text of others made honest: what cannot be seen is written out (spec: Deceptive text).
+
+Invisible, direction and control characters let a text show something else than it is (row B56).
+Each is written as ⟨U+202E⟩. That is for the eye alone: what runs stays as it is."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+# Controls, formats (bidi, zero-width), surrogates, private and unknown ones, separators.
+_UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# Letters and marks that are drawn as nothing: fillers, the grapheme joiner, variation selectors.
+_UNSEEN: Final = frozenset(
+    map(chr, [0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0])
+) | frozenset(map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
+_EMOJI_STYLE: Final = "\ufe0f"
+_JOINER: Final = "\u200d"
+_TONES: Final = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
+_OPENS: Final = "⟨"  # begins our escapes, and so is escaped itself: no text can imitate one
+_PLAIN: Final = re.compile(r"[\x20-\x7e]*")
+
+LINES: Final = "\n\t"  # what lays a text out in lines and columns
+
+
+def reveal(text: str, *, keep: str = "") -> str:
+    """The text with every character that cannot be seen written out; two texts that differ look
+    different. Done once: what is revealed again is no longer the text. `keep` is left as it is."""
+    if _PLAIN.fullmatch(text):
+        return text
+    return "".join(_shown(text, keep, _OPENS))
+
+
+def visible(text: str, *, keep: str = LINES) -> str:
+    """As `reveal`, for text in which something may have been revealed before: nothing in it hides,
+    though it may imitate an escape."""
+    if _PLAIN.fullmatch(text):
+        return text
+    return "".join(_shown(text, keep, ""))
+
+
+def is_unseen(char: str) -> bool:
+    """Whether a screen would obey this character or draw nothing for it."""
+    return char in _UNSEEN or unicodedata.category(char) in _UNSEEN_CATEGORIES
+
+
+def _shown(text: str, keep: str, escaped: str) -> Iterator[str]:
+    for index, char in enumerate(text):
+        if char in keep or _in_emoji(text, index):
+            yield char
+        elif char == escaped or is_unseen(char):
+            yield f"{_OPENS}U+{ord(char):04X}⟩"
+        else:
+            yield char
+
+
+def _in_emoji(text: str, index: int) -> bool:
+    """Whether the character asks for the coloured form of a symbol that is seen either way, or
+    joins two of them."""
+    char = text[index]
+    if char not in (_EMOJI_STYLE, _JOINER) or index == 0:
+        return False
+    before = text[index - 1]
+    if char == _EMOJI_STYLE:
+        return unicodedata.category(before) == "So"
+    joined = before == _EMOJI_STYLE and index > 1 and unicodedata.category(text[index - 2]) == "So"
+    after = text[index + 1 : index + 2]
+    return (joined or before in _TONES or unicodedata.category(before) == "So") and (
+        bool(after) and unicodedata.category(after) == "So"
+    )

@@ -1,0 +1,56 @@
+"""What cannot be seen is written out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.text import LINES, is_unseen, reveal, visible
+
+MIXED = st.text(alphabet="a⟨⟩U+0\u200b\u200d\n😀👩\ufe0f")
+
+
+@pytest.mark.row("B56")
+@pytest.mark.parametrize(
+    "char",
+    [
+        chr(one)
+        for first, last in ((0x202A, 0x202E), (0x2066, 0x2069), (0x200B, 0x200F))
+        for one in range(first, last + 1)
+    ]
+    + ["\u061c", "\ufeff", "\u00ad", "\u2060"],
+)
+def test_characters_that_hide_or_reorder_are_written_out(char: str) -> None:
+    assert reveal(f"a{char}b") == visible(f"a{char}b") == f"a⟨U+{ord(char):04X}⟩b"
+
+
+@given(st.text())
+def test_nothing_unseen_is_left(text: str) -> None:
+    for shown in (reveal(text), visible(text, keep="")):
+        assert not any(map(is_unseen, shown.replace("\ufe0f", "").replace("\u200d", "")))
+
+
+@given(MIXED, MIXED)
+def test_revealed_texts_that_differ_look_different(one: str, other: str) -> None:
+    assert (reveal(one) == reveal(other)) == (one == other)
+
+
+@given(st.text())
+def test_what_was_revealed_is_left_alone_by_visible(text: str) -> None:
+    assert visible(reveal(text, keep=LINES)) == reveal(text, keep=LINES)
+
+
+def test_an_emoji_of_several_parts_stays_one() -> None:
+    family = "👩\u200d👧 ⚠\ufe0f 👩🏽\u200d💻"
+    assert reveal(family) == family
+
+
+@pytest.mark.parametrize("text", ["a\u200db", "👩\u200db", "👩\u200d", "a\ufe0f", "\u200d👩"])
+def test_a_joiner_that_joins_no_symbols_is_written_out(text: str) -> None:
+    assert "⟨U+" in reveal(text)
+
+
+def test_line_breaks_and_tabs_stay_where_they_are_asked_for() -> None:
+    assert reveal("a\n\tb", keep=LINES) == "a\n\tb"
+    assert reveal("a\n\tb") == "a⟨U+000A⟩⟨U+0009⟩b"

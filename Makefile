@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test conformance lint lock clean
+.PHONY: demo test conformance pictures lint lock clean
 
 demo: $(INSTALLED)  ## the main job on the embedded default
 	@$(BIN)/interlock demo
@@ -13,6 +13,9 @@ test: $(INSTALLED)
 
 conformance: $(INSTALLED)  ## the MCP client against the protocol's own suite; needs npm
 	@$(BIN)/python -m tests.conformance.run
+
+pictures: $(INSTALLED)  ## everything that Slack is shown, as PNG; needs npm and chromium
+	@$(BIN)/python -m tests.pictures
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

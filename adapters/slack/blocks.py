@@ -31,6 +31,7 @@ FINISHED: Final = "finished"
 VISIT: Final = "visit"
 CANCEL: Final = "cancel"
 
+_STANDING: Final = "Approve for this thread"  # a phone shows some 30 characters of a button
 _MARKS: Final = {CardState.DONE: "✅", CardState.REFUSED: "⛔", CardState.CLOSED: "⚪"}
 _BODY: Final = limits.MESSAGE_TEXT - 1_500  # what stands between the title and the buttons
 _SHORT: Final = 300
@@ -143,8 +144,8 @@ def _card(card: Card, team: str) -> list[Block]:
     notices = list(card.notices)
     if card.open and card.kind is Kind.APPROVAL and not whole:
         notices.append("Not every argument can be shown here, so Approve is not offered.")
-    if card.remember is not None and len(card.remember) > limits.BUTTON:
-        notices.append(f"The second button: {card.remember}.")
+    if card.remember is not None and card.open and approvable:
+        notices.append(f"“{_STANDING}” means: {card.remember}.")
     if card.open:
         blocks.append({"type": "section", "text": mrkdwn(_deciders(card, team))})
     else:
@@ -297,7 +298,7 @@ def _actions(card: Card, *, approvable: bool) -> Block:
         case Kind.APPROVAL:
             buttons = [decline, _button(NOTE, "Decline with a note", card)]
             if approvable and card.remember is not None:
-                buttons.insert(0, _button(REMEMBER, card.remember, card))
+                buttons.insert(0, _button(REMEMBER, _STANDING, card))
             if approvable:
                 buttons.insert(0, _button(APPROVE, "Approve", card, "primary"))
         case Kind.FORM if (quick := card.quick) is not None:

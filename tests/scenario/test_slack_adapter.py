@@ -116,7 +116,7 @@ async def test_events_nobody_asked_for_are_acknowledged(world: World) -> None:
     ("button", "verb", "remember"),
     [
         ("Approve", Verb.APPROVE, None),
-        ("Approve and remember here", Verb.APPROVE, "chat"),
+        ("Approve for this thread", Verb.APPROVE, "chat"),
         ("Decline", Verb.DECLINE, None),
     ],
 )

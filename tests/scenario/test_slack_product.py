@@ -81,7 +81,7 @@ async def test_remembered_for_the_thread_it_runs_without_asking_and_says_so(
     ) as one:
         await one.mention()
         card = await one.card("wants to run refund")
-        label = next(name for name in map(str, _labels(card)) if "do not ask" in name)
+        label = next(name for name in map(str, _labels(card)) if "for this thread" in name)
         await one.slack.click(BEN, OPS, card["ts"], label)
         await one.reads("Done.")
         assert one.count("wants to run refund") == 1

@@ -124,10 +124,10 @@ def test_every_argument_is_there_byte_for_byte_over_as_many_blocks_as_it_takes()
 def test_an_approval_offers_what_its_card_allows() -> None:
     assert buttons_of(message(card(), "T1")) == ["Approve", "Decline", "Decline with a note"]
     remembered = message(card(remember="Approve and remember in this thread"), "T1")
-    assert buttons_of(remembered)[1] == "Approve and remember in this thread"
+    assert buttons_of(remembered)[1] == "Approve for this thread"
 
 
-def test_a_remember_label_that_a_button_cuts_is_shown_in_full() -> None:
+def test_what_the_standing_button_means_is_said_in_full() -> None:
     label = "Approve, and do not ask again for a_tool_with_quite_a_long_name_indeed in this thread"
     assert label in text_of(message(card(remember=label), "T1"))
 

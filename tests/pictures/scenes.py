@@ -1,0 +1,188 @@
+"""The scenes: every card in every state, modals and replies, with the texts that people meet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from adapters.slack import blocks, modals
+from bot.card import Argument, Card, CardState, Kind, TaskCard
+from bot.field import Choice, Field, FieldType, Format
+from bot.surface import Content, Reply
+
+TEAM = "T1"
+DECIDERS = ("slack:T1/U_BEN", "slack:T1/U_CYN")
+
+REFUND = Card(
+    nonce="n1",
+    version=1,
+    kind=Kind.APPROVAL,
+    state=CardState.OPEN,
+    title="ops wants to run refund",
+    agent="ops",
+    tool="refund",
+    arguments=(Argument("order", "4711"), Argument("amount", "129.90"), Argument("to", "Ana Weiß")),
+    deciders=DECIDERS,
+    remember="Approve, and do not ask again for refund in this thread",
+)
+SHELL = replace(
+    REFUND,
+    title="ops wants to run shell",
+    tool="shell",
+    arguments=(
+        Argument("command", "cd /srv/app && make clean\n\n\nsudo rm -rf /var/lib/pgsql --force"),
+        Argument("host", "db-1.production.example"),
+    ),
+    remember=None,
+)
+HIDING = replace(
+    SHELL, arguments=(Argument("command", "rm -rf ./build\u202e txt.sgol\u200b"),), deciders=()
+)
+CITY = (
+    Choice("fra", "Frankfurt", "18 ms from most customers"),
+    Choice("ams", "Amsterdam", "cheapest, 24 ms"),
+    Choice("iad", "Ashburn", "where the backups are"),
+)
+ASKED = Card(
+    nonce="n2",
+    version=1,
+    kind=Kind.FORM,
+    state=CardState.OPEN,
+    title="ops asks",
+    agent="ops",
+    choosing=True,
+    fields=(
+        Field(
+            "q1", title="Region", description="Where shall it run?", choices=CITY, allow_other=True
+        ),
+    ),
+    deciders=("slack:T1/U_ANA", "slack:T1/U_BEN"),
+)
+FORM = Card(
+    nonce="n3",
+    version=1,
+    kind=Kind.FORM,
+    state=CardState.OPEN,
+    title="deploy asks",
+    agent="ops",
+    tool="deploy",
+    message="The deployment needs a few details before it goes on.",
+    fields=(
+        Field("version", title="Version", description="A tag such as v1.4.2"),
+        Field("replicas", FieldType.INTEGER, title="Replicas", minimum=1, maximum=20, default=3),
+        Field("region", title="Region", choices=CITY),
+        Field("features", FieldType.CHOICES, title="Features", choices=["cache", "queue"]),
+        Field("drain", FieldType.BOOLEAN, title="Drain first", default=True),
+        Field("notify", title="Tell", format=Format.EMAIL, required=False),
+        Field("day", title="Day", format=Format.DATE, required=False),
+    ),
+    deciders=("slack:T1/U_ANA", "slack:T1/U_BEN"),
+)
+PAGE = Card(
+    nonce="n4",
+    version=1,
+    kind=Kind.PAGE,
+    state=CardState.OPEN,
+    title="billing asks you to visit a page",
+    agent="ops",
+    tool="billing",
+    message="Log in to the payment provider so that I can read the invoice.",
+    url="https://login.payments.example/oauth/authorize?client_id=42&scope=invoices.read&state=x1",
+    deciders=("slack:T1/U_ANA",),
+)
+TRICK = replace(PAGE, url="https://paypal.com@pаypal.example/login")
+LONG = replace(
+    SHELL,
+    arguments=(Argument("script", "echo step\n" * 900 + "rm -rf /var/lib/postgresql"),),
+)
+TASK = TaskCard(
+    nonce="t1",
+    version=1,
+    state=CardState.OPEN,
+    title="restore_backup is running",
+    agent="ops",
+    tool="restore_backup",
+    status="working",
+    message="Copied 31 of 120 GB",
+)
+ANSWER = """\
+## What I found
+
+The **error rate** rose at `14:02` when *deploy 831* went out. See [the dashboard](https://grafana.example/d/1).
+
+| service | before | after |
+|---|---:|---:|
+| checkout | 0.1 % | 4.7 % |
+| search | 0.2 % | 0.2 % |
+
+1. Roll back `checkout`
+   - then watch the queue
+2. Tell the customers
+
+```python
+def rollback(service: str) -> None:
+    run(f"kubectl rollout undo deploy/{service}")
+```
+
+| region | pods |
+|---|---|
+| fra | 12 |
+
+> Nothing was changed yet.
+"""
+ENDINGS = {
+    CardState.DONE: "Approved by Ben on 2026-11-30 at 09:12 UTC.",
+    CardState.REFUSED: "Declined by Cyn on 2026-11-30 at 09:13 UTC: not on a Friday",
+    CardState.CLOSED: "Superseded on 2026-11-30 at 09:14 UTC: something else is asked now.",
+}
+
+
+def scenes() -> dict[str, list[dict[str, Any]]]:
+    """Pictures by name: each a column of captioned messages and views."""
+    return {
+        "approval": [_shown("open", REFUND), *_ended(REFUND)],
+        "approval-dangerous": [_shown("the dangerous part", SHELL), _shown("hiding", HIDING)],
+        "approval-long": [_shown("long arguments", LONG)],
+        "approval-plain": [
+            {"caption": "when Slack refuses the card", "shown": blocks.minimal(SHELL)}
+        ],
+        "ask-user": [_shown("open", ASKED), *_ended(ASKED), _view("its form", modals.form(ASKED))],
+        "form": [_shown("open", FORM), *_ended(FORM)],
+        "form-modal": [_view("its form", modals.form(FORM))],
+        "page": [
+            _shown("open", PAGE),
+            *_ended(PAGE),
+            _view("its link", modals.link(PAGE)),
+            _shown("an imitation", TRICK),
+            _view("its link", modals.link(TRICK)),
+        ],
+        "task": [
+            _shown("running", TASK),
+            _shown("done", replace(TASK, state=CardState.DONE, title="restore_backup is done")),
+            _shown("failed", replace(TASK, state=CardState.REFUSED, title="restore_backup failed")),
+        ],
+        "notes": [
+            _view("decline with a note", modals.note(REFUND)),
+            _view("while it loads", modals.loading()),
+            _view(
+                "a refusal",
+                modals.saying("You asked the agent for this, so another approver has to decide."),
+            ),
+        ],
+        "reply": [_shown("Markdown", Reply(ANSWER))],
+    }
+
+
+def _shown(caption: str, content: Content) -> dict[str, Any]:
+    return {"caption": caption, "shown": blocks.message(content, TEAM)}
+
+
+def _view(caption: str, view: dict[str, Any]) -> dict[str, Any]:
+    return {"caption": caption, "shown": view}
+
+
+def _ended(card: Card) -> list[dict[str, Any]]:
+    return [
+        _shown(state.value, replace(card, state=state, outcome=outcome))
+        for state, outcome in ENDINGS.items()
+    ]

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from bot import commands, log
 from bot.app import App, until_told
+from bot.audit_cli import audit_cli
 from bot.card import draw
 from bot.clock import WallClock
 from bot.config import (
@@ -51,6 +52,7 @@ T = TypeVar("T")
 cli = typer.Typer(no_args_is_help=True, add_completion=False, help="Interlock, the chat-ops bot.")
 database_cli = typer.Typer(no_args_is_help=True, help="The database.")
 cli.add_typer(database_cli, name="db")
+cli.add_typer(audit_cli, name="audit")
 
 out = Console(highlight=False)
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -63,7 +63,13 @@ class Tx:
     def __init__(self, connection: AsyncConnection, name: str) -> None:
         self.connection = connection
         self.name = name
+        self.last: list[Callable[[], Awaitable[None]]] = []
         self.committed: list[Callable[[], None]] = []
+        self.audited: list[dict[str, Any]] = []  # kept for the end (storage.audit)
+
+    def before_commit(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Runs `call` as the last thing of the transaction: what takes a lock that all share."""
+        self.last.append(call)
 
     def after_commit(self, call: Callable[[], None]) -> None:
         """Runs `call` (which must not fail) once the transaction is durable."""
@@ -154,10 +160,12 @@ class Database:
                 async with self.engine.begin() as connection:
                     tx = Tx(connection, name)
                     yield tx
+                    for call in tx.last:
+                        await call()
                     self.points(f"before {name}")
                 self.points(f"after {name}")
-            for call in tx.committed:
-                call()
+            for told in tx.committed:
+                told()
 
     @contextlib.asynccontextmanager
     async def read(self) -> AsyncIterator[Tx]:

@@ -22,13 +22,13 @@ def _config() -> Config:
     return config
 
 
-async def upgrade(database: Database) -> None:
+async def upgrade(database: Database, *, to: str = "head") -> None:
     """Runs what is missing, all in one transaction; two processes at once are serialised."""
 
     def run(connection: sa.Connection) -> None:
         config = _config()
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, to)
 
     async with database.transaction("migrate") as tx:
         if not database.sqlite:

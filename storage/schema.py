@@ -317,9 +317,10 @@ audit = Table(
     Column("via", String(40)),
     Column("detail", Json, nullable=False),
     Column("created_at", Time, nullable=False),
-    Column("previous", String(64)),
+    Column("previous", String(64)),  # the hash of the row before it
     Column("hash", String(64)),
     Index("ix_audit_chat_id", "chat_id"),
+    Index("uq_audit_previous", "previous", unique=True),  # one chain: it cannot fork
 )
 
 wakes = Table(

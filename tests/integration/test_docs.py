@@ -100,6 +100,10 @@ async def test_a_command_of_the_docs_does_what_it_says(command: str, workspace: 
                 await _console(words[1:], workspace, env)
             case ["python", *rest]:
                 await _run([sys.executable, *rest], workspace, env)
+            case ["interlock", "audit", "verify", name]:
+                seal = ["audit", "seal", name, "--before", "2026-07-01"]
+                for rest in (["db", "upgrade"], seal, words[1:]):
+                    await _run([str(INTERLOCK), *rest], workspace, env)
             case ["interlock", *rest]:
                 await _run([str(INTERLOCK), "db", "upgrade"], workspace, env)
                 await _run([str(INTERLOCK), *rest], workspace, env)

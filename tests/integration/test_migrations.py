@@ -12,9 +12,11 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from bot.audit import export, verify
+from storage.audit import GENESIS, record
 from storage.database import Database
 from storage.migrate import is_current, upgrade
-from storage.schema import metadata
+from storage.schema import audit, metadata
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -153,3 +155,18 @@ async def test_a_database_of_a_later_version_is_not_current(empty: Database) -> 
         await tx.run(sa.text("UPDATE alembic_version SET version_num = '9999'"))
 
     assert not await is_current(empty)
+
+
+async def test_audit_rows_of_an_earlier_version_become_one_chain(empty: Database) -> None:
+    await upgrade(empty, to="0005")
+    async with empty.transaction("earlier") as tx:
+        for number in range(3):
+            row = {"event": "asked", "detail": {"ü": [number, 0.5]}, "created_at": number + 0.25}
+            await tx.run(sa.insert(audit).values(row))
+
+    await upgrade(empty)
+
+    async with empty.transaction("later") as tx:
+        await record(tx, "asked", now=9.0)
+    report = verify([line async for line in export(empty)], after=GENESIS)
+    assert (report.rows, report.fault) == (4, None)

@@ -20,8 +20,8 @@ from rich.text import Text
 
 from bot import commands, log
 from bot.app import App, until_told
-from bot.audit_cli import audit_cli
 from bot.card import draw
+from bot.cli_audit import audit_cli
 from bot.clock import WallClock
 from bot.config import (
     DEFAULT_PATH,

@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
 
-_SECRETS = re.compile(
-    r"xox[abeprs]-[\w-]+|xapp-[\w-]+|xoxe\.[\w.-]+|sk-[\w-]{16,}|Bearer\s+[\w.~+/-]+=*"
-    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
-)
-
-
-def mask(text: str) -> str:
-    """The text with tokens, keys and passwords in addresses replaced by a visible mark."""
-    return _SECRETS.sub("[secret]", text)
-
-
-def _masked(value: Any) -> Any:
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, list | tuple):
-        return [_masked(one) for one in value]
-    if isinstance(value, dict):
-        return {key: _masked(one) for key, one in value.items()}
-    return value
+from storage.redact import mask_all
 
 
 def _mask_event(
     _logger: Any, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
     for key, value in event.items():
-        event[key] = _masked(value)
+        event[key] = mask_all(value)
     return event
 
 

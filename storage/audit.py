@@ -13,6 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from storage.database import Tx, canonical
+from storage.redact import mask_all
 from storage.schema import audit
 
 GENESIS: Final = "0" * 64  # what the first row has for a predecessor
@@ -68,7 +69,7 @@ async def record(
             "question_id": question_id,
             "actor": actor,
             "via": via,
-            "detail": detail,
+            "detail": mask_all(detail),
             "created_at": now,
         }
     )

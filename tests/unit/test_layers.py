@@ -23,7 +23,7 @@ PLACES = {
     "sqlalchemy": ("storage/",),
     "alembic": ("storage/",),
     "httpx": ("bot/http.py",),
-    "typer": ("bot/cli.py",),
+    "typer": ("bot/cli",),
     "prompt_toolkit": ("adapters/console/",),
 }
 

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from bot.approvers import Policy, unreachable
+from bot.rules import Effect, covers, effect_of, strongest
 from bot.tool import Tool, Verdict
 from storage.database import canonical
 from storage.rules import RuleRow
@@ -29,9 +30,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """It does not run; the model is told `reason`."""
+    """It does not run; the model is told `reason`. `rule` is the standing rule that denied it."""
 
     reason: str
+    rule: RuleRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +82,36 @@ def gate(
     verdict = own_rule(tool, args)
     if verdict is Verdict.DENY:
         return Deny(f"The call to {tool.name} was denied by its approval rule.")
-    if verdict is Verdict.RUN and not policy.ask:
+    rule = strongest(one for one in rules if _speaks(one, tool, args, policy=policy, askers=askers))
+    effect = None if rule is None else effect_of(rule)
+    if rule is not None and effect is Effect.DENY:
+        return Deny(f"{tool.name} is denied by a standing rule of {rule.created_name}.", rule)
+    if verdict is Verdict.RUN and not policy.ask and effect is not Effect.ASK:
         return Run()
-    for rule in rules:
-        if (
-            rule.effect == "allow"
-            and rule.tool == tool.name
-            and rule.server == tool.server
-            and rule.schema_digest == tool.schema_digest
-            and policy.remember
-            and rule.created_by in policy.approvers  # by the policy of today
-        ):
-            return Run(rule)
+    if effect is Effect.ALLOW:
+        return Run(rule)
     impossible = unreachable(policy, askers=askers, tool=tool.name)
     return Deny(impossible) if impossible else AskFirst()
+
+
+def _speaks(
+    rule: RuleRow,
+    tool: Tool,
+    args: Mapping[str, Any],
+    *,
+    policy: Policy,
+    askers: Collection[str],
+) -> bool:
+    """Whether a rule in force counts for this call. One that allows counts only for the tool as it
+    was when the rule was made, only while its maker may still make it, and only where nobody but
+    its requester asked."""
+    if not covers(rule, server=tool.server, tool=tool.name, args=args):
+        return False
+    if effect_of(rule) is not Effect.ALLOW:
+        return rule.requester is None or rule.requester in askers
+    return (
+        rule.schema_digest == tool.schema_digest
+        and (rule.requester is None or set(askers) == {rule.requester})
+        and policy.remember
+        and rule.created_by in policy.approvers
+    )

@@ -108,12 +108,17 @@ def conditions_of(stored: Any) -> tuple[Condition, ...]:
         raise BadRule(str(error) or "The conditions cannot be read.") from error
 
 
+def effect_of(rule: RuleRow) -> Effect:
+    """What the rule does; one that cannot be read asks."""
+    return Effect(rule.effect) if rule.effect in set(Effect) else Effect.ASK
+
+
 def covers(rule: RuleRow, *, server: str, tool: str, args: Mapping[str, Any]) -> bool:
     """Whether the rule speaks of such a call; a rule that cannot be read allows nothing, and asks
     or denies for all calls of its tool."""
     if (rule.server, rule.tool) != (server, tool):
         return False
-    doubt = rule.effect != Effect.ALLOW
+    doubt = effect_of(rule) is not Effect.ALLOW
     try:
         conditions = conditions_of(rule.conditions)
     except BadRule:
@@ -125,7 +130,7 @@ def strongest(rules: Iterable[RuleRow]) -> RuleRow | None:
     """The rule that counts among those that cover a call: deny, else ask, else allow; the oldest
     of equals."""
     order = (Effect.DENY, Effect.ASK, Effect.ALLOW)
-    found = sorted(rules, key=lambda rule: order.index(Effect(rule.effect)))
+    found = sorted(rules, key=lambda rule: order.index(effect_of(rule)))
     return found[0] if found else None
 
 

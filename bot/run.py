@@ -34,6 +34,7 @@ from storage.calls import CallRow, CallState
 from storage.database import DatabaseUnavailable, Tx
 from storage.outbox import Priority
 from storage.questions import QuestionRow, QuestionState
+from storage.rules import RuleRow
 
 log = structlog.get_logger(__name__)
 
@@ -161,7 +162,8 @@ class CallRunner:
         """Asks the gate again: it can only have become stricter (rule 7)."""
         chat = self.held.chat
         policy = self.core.policies.of(chat.agent, row.name)
-        in_force = await rules.in_force(tx, chat.id, self.core.now())
+        in_force = await rules.in_force(tx, chat, self.core.now())
+        in_force += await self._last_use(tx, row, in_force)
         askers = askers_of(row, chat)
         verdict = gate(tool, row.args, policy=policy, askers=askers, rules=in_force)
         match verdict:
@@ -180,6 +182,16 @@ class CallRunner:
                 return False
             case unreachable:
                 assert_never(unreachable)
+
+    async def _last_use(self, tx: Tx, row: CallRow, in_force: list[RuleRow]) -> list[RuleRow]:
+        """The rule that allowed this call, where the call was its last use."""
+        kind, _, rule_id = (row.allowed_by or "").partition(":")
+        if kind != "rule" or any(one.id == rule_id for one in in_force):
+            return []
+        rule = await rules.get(tx, rule_id)
+        if rule is None or rule.revoked_at is not None or rule.uses_left is None:
+            return []
+        return [] if rule.expires_at is not None and rule.expires_at <= self.core.now() else [rule]
 
     def _still_approves(self, row: CallRow, actor: Actor | None) -> bool:
         if actor is None:

@@ -204,7 +204,7 @@ class TurnRunner:
             round_ = _Round(
                 agent=agent,
                 message_id=message_id,
-                in_force=await rules.in_force(tx, chat.id, self.core.now()),
+                in_force=await rules.in_force(tx, chat, self.core.now()),
                 repeated=await self._repeated(tx, message_id),
                 askers=await messages.askers(tx, chat.id, position) or [chat.requester],
             )
@@ -265,6 +265,9 @@ class TurnRunner:
         now = self.core.now()
         chat = self.held.chat
         state, result, allowed_by = self._judge(round_, proposal)
+        while allowed_by is not None and not await rules.count_use(tx, allowed_by.id, now):
+            round_.in_force.remove(allowed_by)  # its last use was taken just now
+            state, result, allowed_by = self._judge(round_, proposal)
         row = CallRow(
             id=new_id("call"),
             chat_id=chat.id,
@@ -323,7 +326,6 @@ class TurnRunner:
 
     async def _tell_rule_use(self, tx: Tx, row: CallRow, rule: RuleRow) -> None:
         """Every use of a standing rule leaves a line in the thread and a row in the audit."""
-        await rules.count_use(tx, rule.id, self.core.now())
         await audit.record(
             tx,
             "rule_used",

@@ -1,12 +1,14 @@
-"""Standing rules. Part one knows one kind: allow a tool for the rest of a chat."""
+"""Standing rules: what a person said once about later calls, in a scope, until it ends."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, assert_never
 
 import sqlalchemy as sa
 
+from storage.chats import ChatRow
 from storage.database import Tx
 from storage.schema import rules
 
@@ -46,18 +48,68 @@ def valid(now: float) -> sa.ColumnElement[bool]:
     )
 
 
-async def in_force(tx: Tx, scope_key: str, now: float) -> list[RuleRow]:
+class Scope(StrEnum):
+    """Where a rule speaks. CHAT is a thread."""
+
+    CHAT = "chat"
+    CHANNEL = "channel"
+    ORGANISATION = "organisation"
+    SURFACE = "surface"
+
+
+def scope_key(scope: Scope, chat: ChatRow) -> str:
+    """The key of the scope of this kind in which the chat lives."""
+    match scope:
+        case Scope.CHAT:
+            return chat.id
+        case Scope.CHANNEL:
+            return chat.place.channel_key
+        case Scope.ORGANISATION:
+            return f"{chat.surface}:{chat.organisation}"
+        case Scope.SURFACE:
+            return chat.surface
+        case unreachable:
+            assert_never(unreachable)
+
+
+async def in_force(tx: Tx, chat: ChatRow, now: float) -> list[RuleRow]:
+    """The rules of every scope that the chat is in, oldest first."""
+    scopes = [
+        sa.and_(rules.c.scope == scope, rules.c.scope_key == scope_key(scope, chat))
+        for scope in Scope
+    ]
     return await tx.rows(
         sa.select(rules)
-        .where(rules.c.scope_key == scope_key, valid(now))
+        .where(sa.or_(*scopes), valid(now))
         .order_by(rules.c.created_at, rules.c.id),
         RuleRow,
     )
 
 
-async def count_use(tx: Tx, rule_id: str, now: float) -> None:
-    await tx.change(
-        sa.update(rules)
-        .where(rules.c.id == rule_id)
-        .values(uses=rules.c.uses + 1, used_at=now, uses_left=rules.c.uses_left - 1)
+async def count_use(tx: Tx, rule_id: str, now: float) -> bool:
+    """One use more; False when the rule ended meanwhile, so that it allows no call."""
+    return (
+        await tx.change(
+            sa.update(rules)
+            .where(rules.c.id == rule_id, valid(now))
+            .values(uses=rules.c.uses + 1, used_at=now, uses_left=rules.c.uses_left - 1)
+        )
+        == 1
+    )
+
+
+async def get(tx: Tx, rule_id: str) -> RuleRow | None:
+    return await tx.first(sa.select(rules).where(rules.c.id == rule_id), RuleRow)
+
+
+async def revoke(tx: Tx, rule_id: str, *, by: str, now: float) -> bool:
+    """Ends a rule; False when it had ended. Calls that it allowed before are not called back
+    (row B68)."""
+    return (
+        await tx.change(
+            sa.update(rules)
+            .where(rules.c.id == rule_id, rules.c.revoked_at.is_(None))
+            .values(revoked_at=now, revoked_by=by)
+        )
+        == 1
     )

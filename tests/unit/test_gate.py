@@ -144,7 +144,6 @@ def test_a_standing_rule_lets_run_what_would_be_asked() -> None:
         {"tool": "cancel"},
         {"server": "billing"},
         {"schema_digest": "another"},
-        {"effect": "deny"},
         {"effect": "ask"},
         {"effect": "ALLOW"},
     ],
@@ -153,6 +152,12 @@ def test_a_standing_rule_is_for_that_tool_of_that_server_with_that_schema(
     other: dict[str, str],
 ) -> None:
     assert judged(rules=[rule(refund(), **other)]) == AskFirst()
+
+
+def test_a_standing_rule_may_deny_whatever_the_tool_was_when_it_was_made() -> None:
+    denied = rule(refund(), effect="deny", schema_digest="another")
+    for approval in ("always", "never"):
+        assert isinstance(judged(approval, rules=[denied, rule(refund())]), Deny)  # type: ignore[arg-type]
 
 
 @pytest.mark.row("B5")

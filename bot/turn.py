@@ -74,6 +74,7 @@ class _Round:
     message_id: int
     in_force: list[RuleRow]
     repeated: set[str]
+    declined: set[str]
     askers: list[str]
 
 
@@ -206,6 +207,7 @@ class TurnRunner:
                 message_id=message_id,
                 in_force=await rules.in_force(tx, chat, self.core.now()),
                 repeated=await self._repeated(tx, message_id),
+                declined=await calls.digests_declined(tx, chat.id),
                 askers=await messages.askers(tx, chat.id, position) or [chat.requester],
             )
             for number, proposal in enumerate(proposals):
@@ -307,6 +309,12 @@ class TurnRunner:
                 f"{REPEATS} times in a row. Tell the person what you found instead."
             )
             return CallState.FAILED, why, None
+        if proposal.digest in round_.declined:
+            why = (
+                f"Not run: a person declined this very call of {proposal.call.name}. Do not call "
+                "it again unless a person asks for it anew."
+            )
+            return CallState.DECLINED, why, None
         verdict = gate(
             proposal.tool,
             proposal.args,

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from storage.database import Tx
-from storage.schema import outbox, questions, steps, tool_calls
+from storage.schema import messages, outbox, questions, steps, tool_calls
 
 
 class CallState(StrEnum):
@@ -122,6 +122,22 @@ async def held_since(tx: Tx, call_ids: Sequence[str]) -> dict[str, float]:
         .group_by(outbox.c.call_id)
     )
     return {row.call_id: row.since for row in found}
+
+
+async def digests_declined(tx: Tx, chat_id: str) -> set[str]:
+    """What people said no to since one of them last wrote in the chat."""
+    last = sa.select(sa.func.max(messages.c.created_at)).where(
+        messages.c.chat_id == chat_id, messages.c.author.is_not(None)
+    )
+    found = await tx.run(
+        sa.select(tool_calls.c.digest).where(
+            tool_calls.c.chat_id == chat_id,
+            tool_calls.c.state == CallState.DECLINED,
+            tool_calls.c.outcome == "declined",
+            tool_calls.c.settled_at >= last.scalar_subquery(),
+        )
+    )
+    return set(found.scalars())
 
 
 async def claim(tx: Tx, call_id: str, *, epoch: int, now: float) -> bool:

@@ -157,7 +157,7 @@ def test_a_standing_rule_is_for_that_tool_of_that_server_with_that_schema(
 def test_a_standing_rule_may_deny_whatever_the_tool_was_when_it_was_made() -> None:
     denied = rule(refund(), effect="deny", schema_digest="another")
     for approval in ("always", "never"):
-        assert isinstance(judged(approval, rules=[denied, rule(refund())]), Deny)  # type: ignore[arg-type]
+        assert isinstance(judged(approval, rules=[denied, rule(refund())]), Deny)
 
 
 @pytest.mark.row("B5")

@@ -38,7 +38,7 @@ async def test_the_same_call_after_a_decline_is_refused_without_a_card(db: Datab
 
 
 async def test_after_a_person_writes_again_it_is_asked_again(db: Database) -> None:
-    steps = [call("refund", order="A1"), "It was declined.", call("refund", order="A1")]
+    steps: list[Step] = [call("refund", order="A1"), "It was declined.", call("refund", order="A1")]
     w = world(db, *steps, tools=[effect([])])
     chat = await w.chat()
     await chat.complete()

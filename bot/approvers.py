@@ -2,55 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from typing import Any, Final
 
+from bot.hours import WorkingHours
 from bot.question import Purpose
+from bot.rules import Condition
 from bot.surface import Actor
 from storage.calls import CallRow
 from storage.chats import ChatRow
+
+REQUESTER: Final = "requester"  # among approvers: those who asked the agent
+ANYONE: Final = "anyone but the requester"  # of the organisation, guests and bots left out
+
+Who = Callable[[str], str]
+"""The person behind a key: people linked across surfaces are one (configuration)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """Who decides about the tools it covers.
 
-    `tools`: names or patterns (`deploy_*`). `approvers`: people as `surface:organisation/user`.
-    `self_approval`: whether the one who asked the agent may approve. `ask`: ask for these tools
-    even where the tool itself would not. `remember`: whether an approver may let a tool run
-    without asking for the rest of a thread."""
+    `tools`, `agents`, `servers`: names or patterns (`deploy_*`); `when`: conditions on the
+    arguments. `approvers`: people as `surface:organisation/user`, groups as `…/@ID` (a user group),
+    `…/#ID` (the members of a channel), `…/role:NAME`, REQUESTER, ANYONE. `quorum`: how many
+    different people must approve. `self_approval`: whether the one who asked the agent may approve.
+    `ask`: ask for these tools even where the tool itself would not. `remember`: whether an approver
+    may let a tool run without asking for the rest of a thread. `rule_makers`: who may make rules
+    that reach further. `carrier`: what the tools do stands in their arguments (a shell, an HTTP
+    request), so that no rule may allow them whole.
+
+    Times are seconds, in working time where there are `hours`; None: never."""
 
     name: str
     tools: tuple[str, ...] = ("*",)
     agents: tuple[str, ...] = ("*",)
+    servers: tuple[str, ...] = ("*",)
+    when: tuple[Condition, ...] = ()
     approvers: frozenset[str] = frozenset()
+    quorum: int = 1
     self_approval: bool = False
     ask: bool = False
     remember: bool = True
+    rule_makers: frozenset[str] = frozenset()
+    carrier: bool = False
+    remind_after: float | None = None
+    escalate_after: float | None = None
+    escalate_to: frozenset[str] = frozenset()
+    expires_after: float | None = None
+    hours: WorkingHours | None = None
 
-    def covers(self, agent: str, tool: str) -> bool:
-        return self.of_agent(agent) and any(fnmatchcase(tool, one) for one in self.tools)
+    def covers(
+        self, agent: str, tool: str, server: str = "", args: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Whether it speaks of such a call; what is odd in the arguments counts as covered. Without
+        arguments: whether it might."""
+        return (
+            self.of_agent(agent)
+            and any(fnmatchcase(tool, one) for one in self.tools)
+            and any(fnmatchcase(server, one) for one in self.servers)
+            and (args is None or all(one.holds(args, doubt=True) for one in self.when))
+        )
 
     def of_agent(self, agent: str) -> bool:
         return any(fnmatchcase(agent, one) for one in self.agents)
 
+    def escalated(self) -> Policy:
+        """The policy once the next approvers were called in."""
+        return replace(self, approvers=self.approvers | self.escalate_to)
 
-def audience(policy: Policy, *, purpose: Purpose, askers: Collection[str]) -> dict[str, object]:
+    @property
+    def people(self) -> frozenset[str]:
+        """The approvers who are named one by one."""
+        return frozenset(one for one in self.approvers if not _is_group(one))
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The approvers whose members only the surface knows."""
+        return frozenset(one for one in self.approvers if _is_group(one))
+
+
+def _is_group(entry: str) -> bool:
+    _, slash, user = entry.partition("/")
+    return not slash or user.startswith(("@", "#", "role:"))
+
+
+def themselves(key: str) -> str:
+    """Everybody is somebody else, until the configuration says otherwise."""
+    return key
+
+
+def audience(
+    policy: Policy, *, purpose: Purpose, askers: Collection[str], who: Who = themselves
+) -> dict[str, object]:
     """What a card says of who may decide, kept with the question as it was shown."""
     match purpose:
         case Purpose.ASK:
-            deciders = policy.approvers | frozenset(askers)
-        case Purpose.OUTCOME if not _able(policy, askers):
+            deciders = (policy.approvers | frozenset(askers)) - {REQUESTER, ANYONE}
+        case Purpose.OUTCOME if not _able(policy, askers, who):
             deciders = frozenset(askers)
         case Purpose.APPROVAL | Purpose.OUTCOME:
-            deciders = _able(policy, askers)
-    return {"policy": policy.name, "deciders": sorted(deciders), "remember": policy.remember}
+            deciders = _able(policy, askers, who)
+    quorum = policy.quorum if purpose is Purpose.APPROVAL else 1
+    return {
+        "policy": policy.name,
+        "deciders": sorted(deciders),
+        "remember": policy.remember,
+        "quorum": quorum,
+    }
 
 
-def _able(policy: Policy, askers: Collection[str]) -> frozenset[str]:
-    """Whose approval would count."""
-    return policy.approvers if policy.self_approval else policy.approvers - set(askers)
+def _able(policy: Policy, askers: Collection[str], who: Who = themselves) -> frozenset[str]:
+    """Whose approval would count: people, groups, ANYONE."""
+    asked = {who(one) for one in askers}
+    able = policy.approvers - {REQUESTER}
+    if not policy.self_approval:
+        able = frozenset(one for one in able if _is_group(one) or who(one) not in asked)
+    return able | frozenset(askers) if REQUESTER in policy.approvers else able
 
 
 def askers_of(call: CallRow, chat: ChatRow) -> frozenset[str]:
@@ -64,16 +134,42 @@ NOBODY = Policy(name="none", remember=False)
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """All policies in the order of the configuration; the first that covers a tool counts."""
+    """All policies in the order of the configuration; the first that covers a call counts.
+    `people`: the name of the person behind a key, for those with several."""
 
     policies: Sequence[Policy] = ()
+    people: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, agent: str, tool: str) -> Policy:
-        return next((one for one in self.policies if one.covers(agent, tool)), NOBODY)
+    def of(
+        self, agent: str, tool: str, server: str = "", args: Mapping[str, Any] | None = None
+    ) -> Policy:
+        found = (one for one in self.policies if one.covers(agent, tool, server, args))
+        return next(found, NOBODY)
+
+    def all_of(self, agent: str, tool: str, server: str = "") -> list[Policy]:
+        """Every policy that might count for some call of the tool."""
+        found = [one for one in self.policies if one.covers(agent, tool, server)]
+        always = [number for number, one in enumerate(found) if not one.when]
+        return found[: always[0] + 1] if always else [*found, NOBODY]
+
+    def who(self, key: str) -> str:
+        return self.people.get(key, key)
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """Every group that any policy names: what a surface has to look up at a click."""
+        named = [one.groups | one.escalated().groups for one in self.policies]
+        return frozenset().union(*named) - {REQUESTER, ANYONE}
 
 
 def refusal(
-    actor: Actor, *, purpose: Purpose, policy: Policy, askers: Collection[str], tool: str
+    actor: Actor,
+    *,
+    purpose: Purpose,
+    policy: Policy,
+    askers: Collection[str],
+    tool: str,
+    who: Who = themselves,
 ) -> str | None:
     """Why this person may not decide, in one sentence; None: they may.
 
@@ -81,18 +177,19 @@ def refusal(
     run) are for the policy's approvers, and not for those who asked unless the policy says so.
     What a tool wants to know is for those who asked and for the approvers. A bot decides nothing;
     a guest or somebody of another organisation only where the policy names them."""
-    named = actor.key in policy.approvers
-    asked = actor.key in askers
+    asked = who(actor.key) in {who(one) for one in askers}
+    by_name = who(actor.key) in {who(one) for one in policy.people}
+    named = by_name or _in_group(actor, policy, asked=asked)
     if actor.is_bot:
         return "A bot may not decide this; nothing was decided."
-    if (actor.is_guest or actor.is_external) and not named:
+    if (actor.is_guest or actor.is_external) and not by_name:
         return "Guests and people of other organisations may not decide this here."
     match purpose:
         case Purpose.ASK:
             if named or asked:
                 return None
             return "This is for the person who asked the agent, or an approver, to answer."
-        case Purpose.OUTCOME if not _able(policy, askers):
+        case Purpose.OUTCOME if not _able(policy, askers, who):
             if asked:
                 return None
             return "This is for the person who asked the agent to settle."
@@ -102,6 +199,8 @@ def refusal(
                     f"Nobody may approve {tool}: no approver is configured for it. "
                     "An admin can name one in a policy."
                 )
+            if asked and REQUESTER in policy.approvers:
+                return None
             if not named:
                 return (
                     "You are not among the approvers of "
@@ -112,18 +211,41 @@ def refusal(
             return None
 
 
+def _in_group(actor: Actor, policy: Policy, *, asked: bool) -> bool:
+    """By the groups that the surface says the person is in now."""
+    anyone = ANYONE in policy.approvers and not asked
+    return anyone or bool(actor.roles & policy.groups)
+
+
 def may_stop(actor: Actor, *, agent: str, requester: str, policies: Policies) -> bool:
     """Whether this person may stop a chat: who began it, and who approves for its agent."""
     if actor.is_bot:
         return False
-    approvers = [one.approvers for one in policies.policies if one.of_agent(agent)]
-    return actor.key == requester or any(actor.key in one for one in approvers)
+    who = policies.who
+    named = [
+        {who(key) for key in one.people} | (one.groups & actor.roles)
+        for one in policies.policies
+        if one.of_agent(agent)
+    ]
+    return who(actor.key) == who(requester) or any(
+        who(actor.key) in one or one & actor.roles for one in named
+    )
 
 
-def unreachable(policy: Policy, *, askers: Collection[str], tool: str) -> str | None:
-    """Why an approval could never be given by anyone, in one sentence; None: somebody can."""
-    if _able(policy, askers):
+def unreachable(
+    policy: Policy, *, askers: Collection[str], tool: str, who: Who = themselves
+) -> str | None:
+    """Why an approval could never be given, in one sentence; None: it can. A group is taken to
+    have enough members."""
+    able = _able(policy, askers, who)
+    people = {who(one) for one in able if not _is_group(one)}
+    if any(_is_group(one) for one in able) or len(people) >= max(1, policy.quorum):
         return None
+    if people:
+        return (
+            f"Nobody can approve {tool} here: the policy {policy.name} asks for {policy.quorum} "
+            f"people, and only {len(people)} can approve."
+        )
     if policy.approvers:
         return (
             f"Nobody can approve {tool} here: its only approver is the person who asked, "

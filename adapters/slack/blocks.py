@@ -235,7 +235,7 @@ def _arguments(card: Card, room: int) -> tuple[list[Block], int, bool]:
     blocks = _packed(elements)
     if missing := len(card.arguments) - len(named):
         blocks.append(_context(_cut_note(card, missing, "arguments")))
-    if card.kind is Kind.APPROVAL and not card.arguments:
+    if card.kind is Kind.APPROVAL and card.complete and not card.arguments:
         blocks.append(_context("The call has no arguments."))
     return blocks, room - min(room, sum(sizes)), whole
 

@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from adapters.console import draw
 from adapters.console.text import is_unseen, safe
 from bot.ask_user import AskedQuestion, Option, to_fields
-from bot.card import Argument, Card, CardState
+from bot.card import PAGES_BUDGET, Argument, Card, CardState
 from bot.field import Choice, Field, FieldType, Format
 from bot.outcome import outcome_question
 from bot.question import Kind
@@ -181,6 +181,20 @@ def test_approve_is_not_offered_when_the_arguments_are_not_all_there() -> None:
     assert "/approve" not in shown
     assert "/remember" not in shown
     assert "no arguments" not in shown
+
+
+@pytest.mark.row("B46")
+@pytest.mark.parametrize(("size", "cut"), [(PAGES_BUDGET - 2, False), (PAGES_BUDGET + 1, True)])
+def test_arguments_are_printed_whole_or_the_card_says_where_the_rest_is(
+    size: int, cut: bool
+) -> None:
+    card = replace(
+        BARE, arguments=(Argument("a", "x" * (size - 8) + " rm -rf"), Argument("b", "")), file="f"
+    )
+    shown = printed(draw.card(card, 1))
+    assert "rm -rf" in shown
+    assert ("characters between; f has them" in shown) is cut
+    assert (shown.count("x") >= size - 8) is not cut
 
 
 def test_a_card_that_nobody_may_decide_says_so() -> None:

@@ -92,12 +92,14 @@ async def test_approve_appears_once_the_file_is_there(db: Database) -> None:
     refused = await pressed(w, chat, Verb.APPROVE)
     assert not refused.done
     assert "can be approved once the file is there" in refused.sentence
+    version = only_card(w).version
 
     w.clock.advance(1.0)
     await w.settle()
 
     assert len(files(w)) == 1
     assert only_card(w).complete
+    assert only_card(w).version > version
     assert (await pressed(w, chat, Verb.APPROVE)).done
     await w.settle()
     assert effects == [f"refund {LONG}"]

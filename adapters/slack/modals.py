@@ -28,6 +28,7 @@ SAYING: Final = ACTION + "saying"
 _INPUT: Final = "input"  # the action id in every input block
 _NOTE_BLOCK: Final = "note"
 _LEFT_OUT: Final = "none"  # the value of the option that takes an answer back
+_ADDRESS_PARTS: Final = 60  # of an address; with its message it fits one view
 _YES_NO: Final = ("Yes", "No")
 
 
@@ -68,7 +69,10 @@ def link(card: Card) -> View:
     if len(card.url) > limits.SECTION:
         host = address.read(card.url).host
         blocks.append(_section(f"It leads to {host}." if host else "Its host cannot be read."))
-        blocks += [_section(part) for part in chunks(card.url, limits.SECTION)[:80]]
+        parts = chunks(card.url, limits.SECTION)
+        blocks += [_section(part) for part in parts[:_ADDRESS_PARTS]]
+        if parts[_ADDRESS_PARTS:]:
+            blocks.append(_section(f"Cut here: press “{SHOW_LABEL}” on the card to read the rest."))
     else:
         blocks += shown_address(card.url)
     if len(card.url) > limits.BUTTON_URL:
@@ -86,7 +90,8 @@ def loading() -> View:
 
 def saying(text: str, *, last: bool = True) -> View:
     """A sentence. `last`: closing it closes what lies under it as well."""
-    blocks = [_section(part) for part in chunks(text, limits.SECTION)[:20]]
+    told = shorten(text, limits.VIEW_TEXT)
+    blocks = [_section(part) for part in chunks(told, limits.SECTION)]
     return {**_view(SAYING, "", "Interlock", blocks), "clear_on_close": last}
 
 

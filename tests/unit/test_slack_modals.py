@@ -259,6 +259,17 @@ def test_an_address_that_cannot_be_trusted_or_held_has_no_button(url: str) -> No
     assert "".join(text_of(view).split("\n")).count("a" * 2_000) == (4 if len(url) > 9_000 else 0)
 
 
+def test_an_address_that_no_view_holds_is_cut_visibly() -> None:
+    view = modals.link(card(url="https://a.test/" + "a" * 400_000))
+    assert validate_view(view) == []
+    assert not view_too_large(view)
+    assert "press “Show everything” on the card to read the rest" in text_of(view)
+
+
+def test_a_saying_that_no_view_holds_is_cut_visibly() -> None:
+    assert "… (cut)" in text_of(modals.saying("x" * 80_000))
+
+
 def test_errors_stand_at_their_inputs_and_the_rest_at_the_first() -> None:
     drawn = card(Field("a", TEXT), Field("b", TEXT))
     placed = modals.errors_for(drawn, {"b": "B is wrong.", "": "All is wrong.", "a": "A is wrong."})

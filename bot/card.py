@@ -6,6 +6,7 @@ each adapter makes it inert for its own markup.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,6 +22,26 @@ from storage.database import canonical
 from storage.questions import QuestionRow, QuestionState
 
 ARGUMENTS_BUDGET = 8_000  # characters of all arguments that every surface can show in one card
+PAGES_BUDGET = 100_000  # characters of all arguments that a person can leaf through beside it
+FILE_LIMIT = 10_000_000  # bytes of all arguments that a person can be given to read
+
+
+class Reach(StrEnum):
+    """Where a person can read every byte of a call's arguments."""
+
+    CARD = "card"
+    PAGES = "pages"  # of the card, opened by a button where a surface has no room
+    FILE = "file"  # attached in the thread
+    NONE = "none"  # too large for anybody to read
+
+
+class Attached(StrEnum):
+    """How the file with a call's arguments stands, where they need one."""
+
+    COMING = "coming"
+    THERE = "there"
+    FAILED = "failed"
+
 
 HIDDEN = (
     "⚠️ There are characters in it that cannot be seen or that change how text reads; they are "
@@ -50,7 +71,8 @@ class Card:
 
     `deciders` are person keys (`surface:organisation/user`) of those who may decide; empty means
     nobody. `choosing` says that the form is an ask_user round: one question per field. `complete`
-    is false when not every byte of the arguments is on the card; Approve is then not offered.
+    is false when not every byte of the arguments can be reached from the card; Approve is then
+    not offered. `file` is the name of the file in the thread that holds all arguments, if any.
     `remember` is the label of the standing approval that may come with Approve; None: not
     offered. `outcome` is the sentence of how it ended, set once the state is not OPEN."""
 
@@ -69,6 +91,7 @@ class Card:
     deciders: tuple[str, ...] = ()
     remember: str | None = None
     complete: bool = True
+    file: str = ""
     notices: tuple[str, ...] = ()
     outcome: str = ""
 
@@ -128,23 +151,57 @@ def draw_task(call: CallRow, agent: str, version: int) -> TaskCard:
     )
 
 
-def fits(args: Mapping[str, Any]) -> bool:
-    """Whether every byte of the arguments can be shown on a card: no blind approval."""
-    return sum(len(name) + len(_shown(value)) for name, value in args.items()) <= ARGUMENTS_BUDGET
+def reach(args: Mapping[str, Any]) -> Reach:
+    """Where every byte of the arguments can be read: no blind approval."""
+    shown = sum(len(name) + len(_shown(value)) for name, value in args.items())
+    if shown <= ARGUMENTS_BUDGET:
+        return Reach.CARD
+    if shown <= PAGES_BUDGET:
+        return Reach.PAGES
+    return Reach.FILE if len(canonical(args).encode()) <= FILE_LIMIT else Reach.NONE
 
 
-def draw(question: QuestionRow, call: CallRow, agent: str) -> Card:
-    """The card of a question as its rows stand now."""
+def unreachable(call: CallRow, attached: Attached) -> str | None:
+    """Why the call cannot be approved from its card, in a sentence; None: all can be read."""
+    match reach(call.args), attached:
+        case (Reach.CARD | Reach.PAGES, _) | (Reach.FILE, Attached.THERE):
+            return None
+        case Reach.FILE, Attached.FAILED:
+            return (
+                f"The arguments of {call.name} are too long to be shown here and could not be "
+                "attached to this thread as a file, so it cannot be approved here; decline it."
+            )
+        case Reach.FILE, _:
+            return (
+                f"The arguments of {call.name} are too long to be shown here and are being "
+                "attached to this thread as a file; it can be approved once the file is there."
+            )
+        case _:
+            return (
+                f"The arguments of {call.name} are larger than {FILE_LIMIT // 1_000_000} MB, too "
+                "long to be shown here in full, so it cannot be approved here; decline it."
+            )
+
+
+def file_name(call: CallRow) -> str:
+    """The name of the file with all arguments: ours, whatever the tool is called."""
+    return f"{re.sub(r'[^A-Za-z0-9_-]', '_', call.name)[:60]}-arguments.json"
+
+
+def draw(
+    question: QuestionRow, call: CallRow, agent: str, attached: Attached = Attached.COMING
+) -> Card:
+    """The card of a question as its rows stand now; see `bot.arguments.card` for `attached`."""
     state = _state(QuestionState(question.state))
+    asks = question.purpose == Purpose.ASK  # then the arguments are no part of the card
     arguments = tuple(Argument(name, _shown(value)) for name, value in call.args.items())
-    complete = fits(call.args)
+    unread = None if asks else unreachable(call, attached)
+    filed = not asks and attached is Attached.THERE and reach(call.args) is Reach.FILE
     notices = [question.body["notice"]] if question.body.get("notice") else []
-    if not complete:
-        arguments = ()
-        notices.append(
-            f"The arguments of {call.name} are too long to be shown here in full, "
-            "so it cannot be approved from this card."
-        )
+    if unread is not None and state is CardState.OPEN and question.purpose == Purpose.APPROVAL:
+        notices.append(unread)
+    if filed:
+        notices.append(f"All arguments are in the file {file_name(call)} in this thread.")
     policy = question.audience
     remember = (
         f"Approve, and do not ask again for {call.name} in this thread"
@@ -160,13 +217,14 @@ def draw(question: QuestionRow, call: CallRow, agent: str) -> Card:
         agent=agent,
         tool=call.name,
         message=question.body.get("message", ""),
-        arguments=arguments if question.purpose != Purpose.ASK else (),
+        arguments=() if asks else arguments,
         fields=fields_of(question),
         url=question.body.get("url", ""),
         choosing=bool(question.body.get("choosing")),
         deciders=tuple(policy.get("deciders", ())),
         remember=remember,
-        complete=complete,
+        complete=unread is None,
+        file=file_name(call) if filed else "",
         notices=tuple(notices),
         outcome="" if state is CardState.OPEN else outcome_sentence(question),
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import structlog
 
-from bot.card import draw, draw_task
+from bot import arguments
+from bot.card import draw_task
 from bot.core import Core, Job, new_id
+from bot.reply import ANSWER_FILE, is_whole, not_attached
 from bot.surface import Content, DeliveryError, File, Posted, Reply, Surface
 from storage import audit, calls, chats, files, outbox, questions
 from storage.calls import CallRow
@@ -78,7 +80,8 @@ class Deliverer:
         if row.state == "sending":  # a crash or a lost answer left it so: it may be there
             earlier = await surface.find(row.place, row.nonce)
             if earlier is not None:
-                return earlier, UNKNOWN_VERSION
+                # A file is what it was: nothing edits it.
+                return earlier, version if isinstance(content, File) else UNKNOWN_VERSION
         self._spend(row.place.channel_key)
         return await surface.post(row.place, content, row.nonce), version
 
@@ -89,7 +92,7 @@ class Deliverer:
             assert question is not None
             assert question.call_id is not None
             call, chat = await self._call(tx, question.call_id)
-            return draw(question, call, chat.agent), question.version
+            return await arguments.card(tx, question, call, chat.agent), question.version
         if row.subject.startswith("task:"):
             call, chat = await self._call(tx, row.subject.removeprefix("task:"))
             version = await outbox.current_version(tx, row.subject)
@@ -98,6 +101,11 @@ class Deliverer:
             file = await files.get(tx, row.subject.removeprefix("file:"))
             assert file is not None
             return File(file.name, file.mime_type, file.data), row.version
+        if (call_id := arguments.call_of(row.subject)) is not None:
+            call, _ = await self._call(tx, call_id)
+            return arguments.file_of(call), row.version
+        if is_whole(row.subject):
+            return File(ANSWER_FILE, "text/markdown", (row.text or "").encode()), row.version
         post = row if row.action == Action.WHISPER else await outbox.post_of(tx, row.subject)
         assert post is not None
         return Reply(post.text or ""), post.version
@@ -122,6 +130,7 @@ class Deliverer:
                 now=self.core.now(),
             )
             await self._unhold(tx, row)
+            await arguments.settled(self.core, tx, row.subject)
 
     async def _unhold(self, tx: Tx, row: OutboxRow) -> None:
         """A call that waited for this card to lose its buttons may start."""
@@ -147,6 +156,9 @@ class Deliverer:
                     error=str(error),
                 )
                 await self._unhold(tx, row)
+                await arguments.settled(self.core, tx, row.subject)
+                if is_whole(row.subject):
+                    await not_attached(self.core, tx, row.subject)
                 return
             wait = error.retry_after or min(BACKOFF_LIMIT, BACKOFF_SECONDS * 2**row.attempts)
             log.warning("delivery failed", subject=row.subject, error=str(error), again_in=wait)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from bot.approvers import askers_of, refusal
-from bot.card import fits, outcome_sentence
+from bot.arguments import unread
+from bot.card import outcome_sentence
 from bot.closing import redraw, supersede_open
 from bot.core import Core, Job, new_id
 from bot.field import AnswerError, coerce
@@ -53,7 +54,8 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """What lies on the desk: the rows, locked, and what the person did."""
+    """What lies on the desk: the rows, locked, and what the person did. `unread`: why they cannot
+    have read what would run."""
 
     chat: ChatRow
     call: CallRow
@@ -65,6 +67,7 @@ class _Case:
     lenient: bool
     remember: str | None
     arguments: Mapping[str, Any] | None
+    unread: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,21 @@ class Desk:
                 return late_sentence(row)
             return refused
 
+    async def read(self, nonce: str, *, by: Actor, place: Place | None) -> str | None:
+        """Why this person may not read the question in full; None: they asked for it, or are
+        among its approvers."""
+        async with self.core.db.read() as tx:
+            row = await self._find(tx, nonce)
+            call = None if row is None else await self._call(tx, row)
+            chat = None if call is None else await chats.get(tx, call.chat_id)
+            if row is None or call is None or chat is None:
+                return str(UnknownQuestion())
+            if not await self._belongs(tx, row, chat, place, None):
+                return str(UnknownQuestion())
+            if self._refusal(chat, call, replace(row, purpose=Purpose.ASK), by) is None:
+                return None
+            return "Only the person who asked the agent and its approvers can read all of this."
+
     # What follows runs inside the one transaction.
 
     async def _decide(
@@ -183,6 +201,7 @@ class Desk:
             lenient=lenient,
             remember=remember,
             arguments=arguments,
+            unread=None if via == API else await unread(tx, call),
         )
         if question.purpose == Purpose.APPROVAL and not _untouched(question, call):
             return await self._void(tx, case, via)
@@ -252,11 +271,8 @@ class Desk:
             case Verb.ANSWER if case.response not in (None, {}):
                 raise WrongVerb("This asks for an approval: approve or decline it.")
             case Verb.APPROVE | Verb.ANSWER:
-                if case.via != API and not fits(case.call.args):
-                    raise NotAllowed(
-                        f"The arguments of {case.call.name} are too long to be shown here in full, "
-                        "so it cannot be approved here; decline it."
-                    )
+                if case.unread is not None:
+                    raise NotAllowed(case.unread)
                 values: dict[str, Any] = {"allowed_by": case.by.key}
                 if case.arguments is not None:
                     values |= self._edited(case)

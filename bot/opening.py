@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bot import arguments
 from bot.approvers import askers_of, audience
 from bot.core import Core, Job
 from bot.outcome import outcome_question
@@ -30,6 +31,7 @@ async def open_approval(core: Core, tx: Tx, chat: ChatRow, call: CallRow) -> Non
         digest=call.digest,
         opened_at=core.now(),
     )
+    await arguments.attach(core, tx, chat, call)
     await _open(core, tx, chat, row)
 
 
@@ -45,6 +47,7 @@ async def open_ask(
 async def open_outcome(core: Core, tx: Tx, chat: ChatRow, call: CallRow) -> None:
     """What came of a call whose runner was lost."""
     asked = outcome_question(call.name)
+    await arguments.attach(core, tx, chat, call)
     await _open(core, tx, chat, _asked_row(core, chat, call, asked, Purpose.OUTCOME, 0))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+import hashlib
+from dataclasses import dataclass
 
+from bot.closing import redraw
 from bot.core import Core, Job
 from bot.question import new_nonce
 from bot.transcript import dump, response_message
@@ -16,14 +18,37 @@ from storage.outbox import Priority
 
 ONE_MESSAGE = 2_500  # characters of a text that every surface takes as one message
 LIVE_SECONDS = 1.2  # between two edits of one message (platforms/slack.md 3.3)
+MESSAGES_LIMIT = 5  # that one answer may take; a longer one is attached as a file
+ANSWER_FILE = "answer.md"
+
+_ATTACHED = f"**This is only the beginning.** The whole answer is in the file {ANSWER_FILE} below."
+_NOT_ATTACHED = (
+    "**This is only the beginning.** The whole answer is too long for messages and could not be "
+    "attached as a file: ask for it in shorter parts."
+)
+_WHOLE = "text:"
 
 
-async def parts_of(core: Core, chat: ChatRow, text: str) -> list[str]:
-    """A long text as parts that each fit one message; worked out beside the loop, and before any
-    transaction, since a surface parses the whole for it."""
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A text as it is posted: parts that each fit one message, and the whole of it when that goes
+    along as a file because the parts are only its beginning."""
+
+    parts: tuple[str, ...]
+    whole: str | None = None
+
+
+async def parts_of(core: Core, chat: ChatRow, text: str) -> Parts:
+    """A long text as it is posted; worked out beside the loop, and before any transaction, since
+    a surface parses the whole for it."""
     surface = core.surfaces.get(chat.surface)
     clean = _clean(text)
-    return [clean] if surface is None else await asyncio.to_thread(surface.split, clean)
+    if surface is None:
+        return Parts((clean,))
+    parts = await asyncio.to_thread(surface.split, clean)
+    if len(parts) <= MESSAGES_LIMIT:
+        return Parts(tuple(parts))
+    return Parts(tuple(surface.split(f"{parts[0].rstrip()}\n\n{_ATTACHED}")), whole=clean)
 
 
 async def say(
@@ -31,7 +56,7 @@ async def say(
     tx: Tx,
     chat: ChatRow,
     subject: str,
-    text: str | Sequence[str],
+    text: str | Parts,
     *,
     priority: Priority = Priority.POST,
 ) -> None:
@@ -39,8 +64,8 @@ async def say(
 
     A single text is cut to what one message holds; `parts_of` makes several of a long one. A
     subject that is said again after a crash is the same message, not a second one."""
-    parts = [_short(text)] if isinstance(text, str) else text
-    for number, part in enumerate(parts):
+    said = Parts((_short(text),)) if isinstance(text, str) else text
+    for number, part in enumerate(said.parts):
         name = subject if number == 0 else f"{subject}.{number}"
         row = await outbox.post_of(tx, name)
         if row is None:
@@ -55,7 +80,9 @@ async def say(
             )
         elif await outbox.rewrite(tx, row.id, part):
             await outbox.edit_all(tx, name, priority=priority, now=core.now())
-    await _withdraw_rest(core, tx, subject, len(parts))
+    await _withdraw_rest(core, tx, subject, len(said.parts))
+    if said.whole is not None:
+        await _attach(core, tx, chat, subject, said.whole)
     await core.wake(tx, Job.DELIVER, chat.place.channel_key)
 
 
@@ -75,6 +102,38 @@ async def _withdraw_rest(core: Core, tx: Tx, subject: str, parts: int) -> None:
     while (row := await outbox.post_of(tx, f"{subject}.{number}")) is not None:
         if await outbox.rewrite(tx, row.id, "(withdrawn)"):
             await outbox.edit_all(tx, row.subject, priority=Priority.POST, now=core.now())
+        number += 1
+
+
+async def _attach(core: Core, tx: Tx, chat: ChatRow, subject: str, whole: str) -> None:
+    name = outbox.text_subject(subject, hashlib.sha256(whole.encode()).hexdigest())
+    if await outbox.post_of(tx, name) is None:
+        await outbox.post(
+            tx,
+            chat.place,
+            nonce=new_nonce(),
+            subject=name,
+            chat_id=chat.id,
+            text=whole,
+            now=core.now(),
+        )
+
+
+def is_whole(subject: str) -> bool:
+    """Whether a subject of the outbox is a whole answer in a file."""
+    return subject.startswith(_WHOLE)
+
+
+async def not_attached(core: Core, tx: Tx, subject: str) -> None:
+    """The file with a whole answer was given up: its first messages do not promise it any more."""
+    said = subject.removeprefix(_WHOLE).rpartition(":")[0]
+    number = 0
+    while (
+        row := await outbox.post_of(tx, said if number == 0 else f"{said}.{number}")
+    ) is not None:
+        told = (row.text or "").replace(_ATTACHED, _NOT_ATTACHED)
+        if await outbox.rewrite(tx, row.id, told):
+            await redraw(core, tx, row.subject, priority=Priority.POST)
         number += 1
 
 

@@ -6,8 +6,8 @@ import contextlib
 
 import structlog
 
-from bot import commands
-from bot.card import Card, draw
+from bot import arguments, commands
+from bot.card import Card
 from bot.chat import queue
 from bot.core import Core, Job, new_id
 from bot.desk import Desk, Ruling
@@ -176,6 +176,15 @@ class Service:
             refusal = str(UnknownQuestion())
         return Look(card=card, refusal=refusal or "")
 
+    async def read(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Look:
+        """The card behind a nonce, settled or not, if this person may read all of it."""
+        try:
+            refusal = await self.desk.read(nonce, by=actor, place=place)
+            card = None if refusal else await self._card(nonce)
+        except DatabaseUnavailable as error:
+            return Look(card=None, refusal=str(error))
+        return Look(card=card, refusal=refusal or "")
+
     async def _card(self, nonce: str) -> Card | None:
         async with self.core.db.read() as tx:
             row = await questions.by_nonce(tx, nonce)
@@ -183,7 +192,9 @@ class Service:
                 return None
             call = await calls.get(tx, row.call_id)
             chat = None if call is None else await chats.get(tx, call.chat_id)
-            return None if call is None or chat is None else draw(row, call, chat.agent)
+            if call is None or chat is None:
+                return None
+            return await arguments.card(tx, row, call, chat.agent)
 
 
 def _told(ruling: Ruling, card: Card | None) -> str:

@@ -247,6 +247,10 @@ class Entry(Protocol):
     ) -> Look:
         """The question behind a nonce, if this person may do `verb` to it. Changes nothing."""
 
+    async def read(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Look:
+        """The question behind a nonce, settled or not, for those who asked and the approvers to
+        read in full. Changes nothing."""
+
 
 class Adapter(Surface, Protocol):
     """What an entry point of the group `interlock.adapters` opens:

@@ -94,6 +94,16 @@ def file_subject(file_id: str) -> str:
     return f"file:{file_id}"
 
 
+def arguments_subject(call_id: str, digest: str) -> str:
+    """The subject of the file with exactly these arguments of the call."""
+    return f"arguments:{call_id}:{digest}"
+
+
+def text_subject(subject: str, digest: str) -> str:
+    """The subject of the file with a whole text, of which `subject` says the beginning."""
+    return f"text:{subject}:{digest[:16]}"
+
+
 async def bump(tx: Tx, subject: str) -> None:
     """What the subject shows has changed: a copy that is on its way is redrawn on arrival."""
     await tx.change(

@@ -137,6 +137,15 @@ async def supersede(tx: Tx, ids: Sequence[str], *, now: float) -> None:
     )
 
 
+async def touch(tx: Tx, question_id: str) -> None:
+    """What its card shows beside the row has changed: a copy on its way is drawn anew."""
+    await tx.change(
+        sa.update(questions)
+        .where(questions.c.id == question_id)
+        .values(version=questions.c.version + 1)
+    )
+
+
 async def record_decision(tx: Tx, row: DecisionRow) -> bool:
     """One per person and question."""
     return await tx.insert_new(decisions, **asdict(row))

@@ -62,9 +62,9 @@ class Lost:
         return await only_question(self.chat)
 
 
-async def lost_run(db: Database) -> Lost:
+async def lost_run(db: Database, order: str = "A1") -> Lost:
     slow = Slow()
-    w = world(db, call("refund"), "Done.", tools=[slow.tool()])
+    w = world(db, call("refund", order=order), "Done.", tools=[slow.tool()])
     chat = await w.chat()
     old = asyncio.create_task(chat.complete())
     await until(lambda: bool(slow.effects))

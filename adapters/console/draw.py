@@ -21,7 +21,8 @@ from adapters.console.answer import question
 from adapters.console.text import Exact, safe
 from bot import address
 from bot.ask_user import render_lines
-from bot.card import Card, CardState, TaskCard
+from bot.card import PAGES_BUDGET, Card, CardState, TaskCard
+from bot.excerpt import excerpt
 from bot.field import Choice, Field, FieldType, Value
 from bot.question import Kind
 from bot.value import FORMAT_SENTENCES
@@ -76,8 +77,7 @@ def _content(card: Card) -> Iterator[RenderableType]:
     if card.message and not card.choosing:  # an ask_user message repeats its questions
         yield Text(safe(card.message, lines=True))
     if card.arguments:
-        rows = _rows([(one.name, one.value) for one in card.arguments])
-        yield Group(Text("Arguments"), Padding(rows, (0, 0, 0, 2)))
+        yield Group(Text("Arguments"), *(Padding(one, (0, 0, 0, 2)) for one in _arguments(card)))
     elif card.kind is Kind.APPROVAL and card.complete:
         yield Text("It takes no arguments.")
     if card.url:
@@ -87,6 +87,21 @@ def _content(card: Card) -> Iterator[RenderableType]:
         yield field(one, mark, choosing=card.choosing)
     for notice in card.notices:
         yield Text(safe(notice), style="red")
+
+
+def _arguments(card: Card) -> Iterator[RenderableType]:
+    """All of them; of more than anybody reads on a terminal, their beginnings and ends."""
+    size = sum(len(one.name) + len(one.value) for one in card.arguments)
+    if size <= PAGES_BUDGET:
+        yield _rows([(one.name, one.value) for one in card.arguments])
+        return
+    for one in card.arguments:
+        part = excerpt(one.value, PAGES_BUDGET // len(card.arguments))
+        yield _rows([(one.name, part.head)])
+        if part.left_out:
+            where = f"; {card.file} has them" if card.file else ""
+            yield Text(f"… {part.left_out:,} characters between{where} …", style="red")
+            yield _rows([(one.name, part.tail)])
 
 
 def _rows(rows: Iterable[tuple[str, str]]) -> RenderableType:

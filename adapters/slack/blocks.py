@@ -13,6 +13,7 @@ from adapters.slack import limits
 from adapters.slack.text import chunks, escape, mrkdwn, plain, sections, shorten
 from bot import address
 from bot.card import Card, CardState, Kind, TaskCard, revealed
+from bot.excerpt import excerpt
 from bot.field import Field
 from bot.surface import Content, File, Reply
 from bot.text import visible
@@ -30,12 +31,22 @@ LINK: Final = "link"
 FINISHED: Final = "finished"
 VISIT: Final = "visit"
 CANCEL: Final = "cancel"
+SHOW: Final = "show"
+LEAF: Final = "leaf."  # and which button; its value is the number of the page of `pages`
+
+SHOW_LABEL: Final = "Show everything"
 
 _STANDING: Final = "Approve for this thread"  # a phone shows some 30 characters of a button
 _MARKS: Final = {CardState.DONE: "✅", CardState.REFUSED: "⛔", CardState.CLOSED: "⚪"}
 _BODY: Final = limits.MESSAGE_TEXT - 1_500  # what stands between the title and the buttons
 _SHORT: Final = 300
 _FEW: Final = 10  # choices that are listed on the card; more are listed by Answer
+_LEAST: Final = 250  # characters of an argument that is shown in part, of which its name and
+_NAME: Final = 80
+_LINE: Final = 100  # the line in its middle
+_OUTCOME: Final = 3_300  # a note of a modal, and who wrote it
+_NOTICES: Final = 10
+_NOTICE: Final = 1_000
 
 
 def message(content: Content, team: str) -> dict[str, Any]:
@@ -54,8 +65,8 @@ def message(content: Content, team: str) -> dict[str, Any]:
 
 
 def minimal(content: Content) -> dict[str, Any]:
-    """The same in one plain text, for when Slack refuses the whole. Approve is there only if that
-    text shows every argument (no blind approval)."""
+    """The same in plain texts, for when Slack refuses the whole. What does not fit is reached by
+    the button, and Approve is there only if all of it is (no blind approval)."""
     if isinstance(content, Reply):
         return {"text": escape(shorten(content.text, limits.FALLBACK_TEXT // 5))} | {
             "blocks": [_section(part) for part in chunks(content.text, limits.SECTION)]
@@ -64,11 +75,13 @@ def minimal(content: Content) -> dict[str, Any]:
         return message(content, "")
     if isinstance(content, TaskCard):
         return {"text": _one_line(content.title), "blocks": _task(content)[1:]}
-    whole = _in_words(revealed(content))
-    fits = len(whole) <= limits.SECTION
-    blocks = [_section(whole)]
+    shown = excerpt(_in_words(revealed(content)), limits.SECTION)
+    blocks = [_section(shown.head)]
+    if shown.left_out:
+        told = _between(shown.left_out, content)
+        blocks += [_section(told), _section(shown.tail)]
     if content.open:
-        blocks.append(_actions(content, approvable=content.complete and fits))
+        blocks.append(_actions(content, whole=not shown.left_out))
     return {"text": summary(content), "blocks": blocks}
 
 
@@ -140,20 +153,19 @@ def _reply(reply: Reply) -> dict[str, Any]:
 def _card(card: Card, team: str) -> list[Block]:
     body, whole = _body(card)
     blocks = [*_title(card), *_facts(card), *body]
-    approvable = card.complete and whole
     notices = list(card.notices)
-    if card.open and card.kind is Kind.APPROVAL and not whole:
-        notices.append("Not every argument can be shown here, so Approve is not offered.")
-    if card.remember is not None and card.open and approvable:
+    if card.remember is not None and card.open and card.complete:
         notices.append(f"“{_STANDING}” means: {card.remember}.")
     if card.open:
         blocks.append({"type": "section", "text": mrkdwn(_deciders(card, team))})
     else:
         mark = _MARKS.get(card.state, "")
-        blocks.append(_section(f"{mark} {card.outcome or 'This question is closed.'}"))
-    blocks += [_context(notice) for notice in notices[:10]]
+        told = shorten(f"{mark} {card.outcome or 'This question is closed.'}", _OUTCOME)
+        blocks += [_section(part) for part in chunks(told, limits.SECTION)]
+    blocks += [_context(notice) for notice in notices[:_NOTICES]]
     if card.open:
-        blocks.append(_actions(card, approvable=approvable))
+        whole = whole and not notices[_NOTICES:] and max(map(len, notices), default=0) <= _NOTICE
+        blocks.append(_actions(card, whole=whole))
     return blocks
 
 
@@ -173,23 +185,27 @@ def _facts(card: Card) -> list[Block]:
 
 def _body(card: Card) -> tuple[list[Block], bool]:
     """What is asked, and whether all of it is there."""
-    room = _BODY
+    room, whole = _BODY, True
     blocks: list[Block] = []
     if card.message:
-        told = card.message if len(card.message) <= room else card.message[: room // 2]
+        whole = len(card.message) <= room
+        told = card.message if whole else card.message[: room // 2]
         blocks += [_section(part) for part in chunks(told, limits.SECTION)]
         room -= len(told)
-        if told != card.message:
+        if not whole:
             blocks.append(_context(_cut_note(card, len(card.message) - len(told), "characters")))
-    arguments, room, whole = _arguments(card, room)
+    arguments, room, all_there = _arguments(card, room)
     blocks += arguments
+    whole = whole and all_there
     match card.kind:
         case Kind.APPROVAL:
             return blocks, whole
         case Kind.FORM:
-            return blocks + _fields(card, room), whole
+            fields, all_there = _fields(card, room)
+            return blocks + fields, whole and all_there
         case Kind.PAGE if len(card.url) > min(room, limits.SECTION):
-            return [*blocks, _context("The address is long: the button shows all of it.")], whole
+            where = ": “Show the link” shows all of it" if card.open else " to be shown here"
+            return [*blocks, _context(f"The address is too long{where}.")], False
         case Kind.PAGE:
             return blocks + shown_address(card.url), whole
         case _:
@@ -197,33 +213,68 @@ def _body(card: Card) -> tuple[list[Block], bool]:
 
 
 def _arguments(card: Card, room: int) -> tuple[list[Block], int, bool]:
-    """Each argument under its name, unabridged, over as many blocks as it takes; the room that is
-    left, and whether all of them are there."""
+    """Each argument under its name, over as many blocks as it takes, with a clear line where a
+    part of it is left out; the room that is left, and whether all of them are there."""
+    sizes = [len(one.name) + 1 + len(one.value) for one in card.arguments]
+    few = len(sizes) if sum(sizes) <= room else max(0, room // _LEAST)
+    named = card.arguments[:few]
     elements: list[tuple[int, dict[str, Any]]] = []
-    for argument in card.arguments:
-        size = len(argument.name) + 1 + len(argument.value)
-        if size > room or len(argument.name) > limits.SECTION:
-            missing = _context(
-                "The arguments are longer than a Slack message: the rest is missing."
-            )
-            return [*_packed(elements), missing], 0, False
-        room -= size
-        empty = "" if argument.value.strip() else " (an empty text)"
-        if argument.value and empty:
-            empty = f" (nothing but white space: {json.dumps(argument.value)[:_SHORT]})"
-        elements.append(
-            (size - len(argument.value), words((f"{argument.name}:", True), (empty, False)))
-        )
-        for piece in chunks(argument.value, limits.SECTION) if not empty else ():
-            text = {"type": "text", "text": piece}
-            elements.append((len(piece), {"type": "rich_text_preformatted", "elements": [text]}))
+    whole = len(named) == len(card.arguments)
+    for argument, share in zip(named, _shares(sizes[:few], room), strict=True):
+        there = share == len(argument.name) + 1 + len(argument.value)
+        name = shorten(argument.name, limits.SECTION if there else _NAME)
+        size = len(argument.value) if there else max(0, share - _NAME - _LINE)
+        part, told = excerpt(argument.value, size), empty(argument.value)
+        elements.append((len(name) + 1, words((f"{name}:", True), (shorten(told, _SHORT), False))))
+        if told:
+            whole = whole and len(told) <= _SHORT
+        elif part.left_out:
+            between = (_LINE, words((_between(part.left_out, card), True)))
+            elements += [*_exact(part.head), between, *_exact(part.tail)]
+        else:
+            elements += _exact(part.head)
+        whole = whole and name == argument.name and (bool(told) or not part.left_out)
     blocks = _packed(elements)
-    if card.kind is Kind.APPROVAL and card.complete and not elements:
+    if missing := len(card.arguments) - len(named):
+        blocks.append(_context(_cut_note(card, missing, "arguments")))
+    if card.kind is Kind.APPROVAL and card.complete and not card.arguments:
         blocks.append(_context("The call has no arguments."))
-    return blocks, room, True
+    return blocks, room - min(room, sum(sizes)), whole
 
 
-def _fields(card: Card, room: int) -> list[Block]:
+def _shares(sizes: list[int], room: int) -> list[int]:
+    """The room of each: the small ones get what they need, the large ones the rest in equal
+    shares."""
+    shares = [0] * len(sizes)
+    for rank, index in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
+        shares[index] = min(sizes[index], room // (len(sizes) - rank))
+        room -= shares[index]
+    return shares
+
+
+def empty(value: str) -> str:
+    """What is said of a text in which nothing can be seen; empty for every other."""
+    if value.strip():
+        return ""
+    return f" (nothing but white space: {json.dumps(value)})" if value else " (an empty text)"
+
+
+def exact(piece: str) -> dict[str, Any]:
+    """The text as it is, as a part of a rich_text block."""
+    text = {"type": "text", "text": piece}
+    return {"type": "rich_text_preformatted", "elements": [text]}
+
+
+def _exact(text: str) -> list[tuple[int, dict[str, Any]]]:
+    return [(len(piece), exact(piece)) for piece in chunks(text, limits.SECTION) if piece]
+
+
+def _between(count: int, card: Card) -> str:
+    press = f", press “{SHOW_LABEL}” to read them" if card.open else ""
+    return f"… {count:,} characters between{press} …"
+
+
+def _fields(card: Card, room: int) -> tuple[list[Block], bool]:
     elements: list[tuple[int, dict[str, Any]]] = []
     left = 0
     for field in card.fields:
@@ -237,7 +288,7 @@ def _fields(card: Card, room: int) -> list[Block]:
     blocks = _packed(elements)
     if left:
         blocks.append(_context(_cut_note(card, left, "of the things asked for")))
-    return blocks
+    return blocks, not left and all(len(field.choices) <= _FEW for field in card.fields)
 
 
 def _field(field: Field, full: bool) -> list[dict[str, Any]]:
@@ -245,7 +296,8 @@ def _field(field: Field, full: bool) -> list[dict[str, Any]]:
     optional = "" if needed else " (optional)"
     told = f" — {field.description}" if field.description else ""
     # Slack runs two sections of one block together: the line must end by itself.
-    lines = [words((field.label, True), (f"{optional}{told}\n", False))]
+    listed = "" if full else f" ({len(field.choices):,} choices)"
+    lines = [words((field.label, True), (f"{optional}{told}{listed}\n", False))]
     return lines + option_lines(field) if full else lines
 
 
@@ -270,8 +322,8 @@ def _packed(elements: list[tuple[int, dict[str, Any]]]) -> list[Block]:
 
 
 def _cut_note(card: Card, count: int, what: str) -> str:
-    where = "the button" if card.kind is Kind.PAGE else "Answer"
-    return f"Cut here, {count:,} {what} more: open it by {where} to read all."
+    press = f" Press “{SHOW_LABEL}” to read all." if card.open else ""
+    return f"Cut here: {count:,} more {what}.{press}"
 
 
 def _deciders(card: Card, team: str) -> str:
@@ -292,15 +344,22 @@ def _deciders(card: Card, team: str) -> str:
     return f"*Who may {what}:* {', '.join(named)}"
 
 
-def _actions(card: Card, *, approvable: bool) -> Block:
+def approval_buttons(card: Card) -> list[dict[str, Any]]:
+    """Approve, if all that would run can be read from the card, and Decline."""
+    buttons = [_button(DECLINE, "Decline", card, "danger")]
+    if card.complete and card.remember is not None:
+        buttons.insert(0, _button(REMEMBER, _STANDING, card))
+    if card.complete:
+        buttons.insert(0, _button(APPROVE, "Approve", card, "primary"))
+    return buttons
+
+
+def _actions(card: Card, *, whole: bool) -> Block:
+    """The buttons of an open card. `whole`: all of it is in the message."""
     decline = _button(DECLINE, "Decline", card, "danger")
     match card.kind:
         case Kind.APPROVAL:
-            buttons = [decline, _button(NOTE, "Decline with a note", card)]
-            if approvable and card.remember is not None:
-                buttons.insert(0, _button(REMEMBER, _STANDING, card))
-            if approvable:
-                buttons.insert(0, _button(APPROVE, "Approve", card, "primary"))
+            buttons = [*approval_buttons(card), _button(NOTE, "Decline with a note", card)]
         case Kind.FORM if (quick := card.quick) is not None:
             buttons = [
                 _button(f"{PICK}{index}", choice.title, card)
@@ -319,6 +378,8 @@ def _actions(card: Card, *, approvable: bool) -> Block:
             ]
         case _:
             assert_never(card.kind)
+    if not whole:
+        buttons.append(_button(SHOW, SHOW_LABEL, card))
     return {"type": "actions", "block_id": "interlock.actions", "elements": buttons}
 
 
@@ -337,7 +398,7 @@ def _section(text: str) -> Block:
 
 
 def _context(text: str) -> Block:
-    return {"type": "context", "elements": [plain(text, 1_000)]}
+    return {"type": "context", "elements": [plain(text, _NOTICE)]}
 
 
 def _in_words(card: Card) -> str:

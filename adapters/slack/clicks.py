@@ -19,13 +19,13 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from adapters.slack import blocks, limits, modals
+from adapters.slack import blocks, limits, modals, pages
 from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import Click, Submission
 from adapters.slack.log import quiet
 from adapters.slack.people import People, Unknown
-from adapters.slack.refusal import code_of
+from adapters.slack.refusal import code_of, pointers_of
 from adapters.slack.text import escape
 from bot.card import Card
 from bot.surface import Actor, Decision, DeliveryError, Entry, Response, Verb
@@ -47,9 +47,11 @@ Draw = Callable[[Card], modals.View]
 @dataclass(frozen=True, slots=True)
 class _Outcome:
     """What a person is told: nothing when it counts (the card shows it), else a sentence, or
-    sentences at the inputs of their form. `final`: sending the form again is of no use."""
+    sentences at the inputs of their form. `final`: sending the form again is of no use. `done`:
+    what came of it when it counts, for who does not see the card."""
 
     sentence: str = ""
+    done: str = ""
     errors: dict[str, str] = field(default_factory=dict)
     final: bool = False
 
@@ -90,6 +92,10 @@ class Clicks:
                 await self._open(click, Verb.ANSWER, modals.link)
             case blocks.CANCEL:
                 await self._answered(click, lambda actor: self._cancelled(click, actor))
+            case blocks.SHOW:
+                await self._open(click, None, pages.page)
+            case action if action.startswith(blocks.LEAF):
+                self._background.start(self._turn(click))
             case blocks.VISIT:
                 pass  # the browser opened the page; nothing is recorded
             case action if action.startswith(blocks.PICK):
@@ -132,7 +138,7 @@ class Clicks:
                 nonce=click.nonce,
                 verb=verb,
                 actor=actor,
-                via="slack button",
+                via="slack modal" if click.view else "slack button",
                 place=click.place,
                 response=response,
                 remember=remember,
@@ -154,7 +160,8 @@ class Clicks:
 
         async def tell() -> None:
             outcome = await deciding
-            sentence = outcome.sentence or (_RECORDED if late else "")
+            unseen = outcome.done or _RECORDED if click.view else ""
+            sentence = outcome.sentence or unseen or (_RECORDED if late else "")
             if sentence:
                 await self._tell(click, sentence)
 
@@ -216,7 +223,8 @@ class Clicks:
 
     # Modals
 
-    async def _open(self, click: Click, verb: Verb, draw: Draw) -> None:
+    async def _open(self, click: Click, verb: Verb | None, draw: Draw) -> None:
+        """Opens the modal for a verb, or (none) for who may read the card."""
         looking = self._background.start(self._look(click, verb))
         if self._people.knows(click.person):  # else Slack is asked, and the modal goes first
             await asyncio.wait({looking}, timeout=limits.LOOK_SECONDS)
@@ -229,12 +237,17 @@ class Clicks:
         elif view_id := await self._show(click, modals.loading()):
             self._background.start(self._fill(click, view_id, looking, draw))
 
-    async def _look(self, click: Click, verb: Verb) -> Card | str:
+    async def _look(self, click: Click, verb: Verb | None, nonce: str = "") -> Card | str:
         """The card, or why the person may not see it."""
+        nonce = nonce or click.nonce
         found: list[Card] = []
 
         async def looked(actor: Actor) -> _Outcome:
-            look = await self._entry.look(click.nonce, verb, actor, place=click.place)
+            look = await (
+                self._entry.read(nonce, actor, place=click.place)
+                if verb is None
+                else self._entry.look(nonce, verb, actor, place=click.place)
+            )
             if look.card is None:
                 return _Outcome(look.refusal or _BROKEN)
             found.append(look.card)
@@ -260,11 +273,20 @@ class Clicks:
         self, click: Click, view_id: str, looking: asyncio.Task[Card | str], draw: Draw
     ) -> None:
         found = await looking
-        view = modals.saying(found) if isinstance(found, str) else draw(found)
+        await self._update(view_id, modals.saying(found) if isinstance(found, str) else draw(found))
+
+    async def _update(self, view_id: str, view: modals.View) -> None:
         try:
             await self._client.views_update(view_id=view_id, view=view)
         except _FAILURES as error:  # closed in the meantime, or Slack is not there
             log.warning("A modal was not filled: %s", _named(error))
+
+    async def _turn(self, click: Click) -> None:
+        """Shows another page of a card in its modal."""
+        number = pages.number_of(click.nonce)
+        found = await self._look(click, None, click.about)
+        view = modals.saying(found) if isinstance(found, str) else pages.page(found, number)
+        await self._update(click.view, view)
 
     async def _show_later(self, external_id: str, deciding: asyncio.Task[_Outcome]) -> None:
         """Shows what came of a form that took longer than Slack waits."""
@@ -284,7 +306,11 @@ class Clicks:
     # Telling
 
     async def _tell(self, click: Click, sentence: str) -> None:
-        """Tells the person alone; by the click's own address where an ephemeral does not go."""
+        """Tells the person alone: in the modal where they clicked, else by an ephemeral, or by the
+        click's own address where that does not go."""
+        if click.view:
+            await self._update(click.view, modals.saying(sentence))
+            return
         try:
             if click.place is not None:
                 await self._delivery.whisper(click.place, click.person.user, sentence)
@@ -322,10 +348,12 @@ def _picked(card: Card, index: str) -> Any:
 
 def _told(answer: Response) -> _Outcome:
     if answer.done:
-        return _Outcome()
+        return _Outcome(done=answer.sentence)
     sentence = answer.sentence or " ".join(answer.errors.values()) or _BROKEN
     return _Outcome(sentence, final=answer.settled is not None)
 
 
 def _named(error: Exception) -> str:
-    return code_of(error) if isinstance(error, SlackApiError) else type(error).__name__
+    if not isinstance(error, SlackApiError):
+        return type(error).__name__
+    return "; ".join([code_of(error), *pointers_of(error)])[:500]

@@ -68,7 +68,8 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """A button that was pressed: in a message (`place`) or in a modal (none)."""
+    """A button that was pressed: in a message (`place`) or in a modal (`view` is its id, `about`
+    what we wrote into it). `nonce` is the button's value."""
 
     action: str
     nonce: str
@@ -76,6 +77,8 @@ class Click:
     place: Place | None
     trigger: str
     response_url: str
+    view: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +196,7 @@ def click(body: Mapping[str, Any], me: Identity) -> Click:
     trigger, response_url = body.get("trigger_id") or "", body.get("response_url") or ""
     if not all(isinstance(text, str) for text in (nonce, trigger, response_url)):
         raise Malformed("A click has a value of the wrong kind.")
+    view, about = _pressed_in(body)
     return Click(
         action=name.removeprefix(ACTION) if name.startswith(ACTION) else "",
         nonce=nonce,
@@ -200,6 +204,8 @@ def click(body: Mapping[str, Any], me: Identity) -> Click:
         place=_pressed_at(body, me),
         trigger=trigger,
         response_url=response_url,
+        view=view,
+        about=about,
     )
 
 
@@ -309,6 +315,17 @@ def _pressed_at(body: Mapping[str, Any], me: Identity) -> Place | None:
     ts = _ts(container, "message_ts")
     root = _ts(container, "thread_ts") if container.get("thread_ts") else ts
     return Place(SURFACE, me.team, channel, root)
+
+
+def _pressed_in(body: Mapping[str, Any]) -> tuple[str, str]:
+    """The modal that the button is in: its id, and what we wrote into it."""
+    view = body.get("view")
+    if not isinstance(view, Mapping) or view.get("type") != "modal":
+        return "", ""
+    about = view.get("private_metadata") or ""
+    if not isinstance(about, str):
+        raise Malformed("A click in a modal has a value of the wrong kind.")
+    return _text(view, "id"), about
 
 
 def _mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:

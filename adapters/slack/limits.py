@@ -16,6 +16,8 @@ LINK: Final = 2_000  # a whole `<url|label>` token of ours
 
 VIEW_BLOCKS: Final = 100
 VIEW_BYTES: Final = 240_000
+PAGE_TEXT: Final = 12_000  # of one page of a card: at worst twelve bytes a character
+PAGE_BLOCKS: Final = 90
 VIEW_TEXT: Final = 60_000  # what a modal repeats of a long message before its inputs
 LABEL: Final = 2_000
 HINT: Final = 2_000

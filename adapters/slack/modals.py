@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final, assert_never
 
 from adapters.slack import limits
-from adapters.slack.blocks import ACTION, VISIT, rich, shown_address, words
+from adapters.slack.blocks import ACTION, SHOW_LABEL, VISIT, rich, shown_address, words
 from adapters.slack.text import chunks, plain, shorten
 from bot import address
 from bot.card import Card
@@ -28,6 +28,7 @@ SAYING: Final = ACTION + "saying"
 _INPUT: Final = "input"  # the action id in every input block
 _NOTE_BLOCK: Final = "note"
 _LEFT_OUT: Final = "none"  # the value of the option that takes an answer back
+_ADDRESS_PARTS: Final = 60  # of an address; with its message it fits one view
 _YES_NO: Final = ("Yes", "No")
 
 
@@ -36,12 +37,14 @@ class NotOurs(ValueError):
 
 
 def form(card: Card) -> View:
-    """One input per field. Lists too long for Slack's menus become a text input that takes the
+    """One input per field. Where choices that a menu cuts do not all fit in full before it, the
+    hint says where they do; lists too long for Slack's menus become a text input that takes the
     value itself; a form with more inputs than a modal holds says so instead."""
-    for menus in (True, False):
-        view = _view(FORM, card.nonce, "Answer", _form_blocks(card, menus), submit="Send")
-        blocks, size = len(view["blocks"]), len(json.dumps(view, ensure_ascii=False).encode())
-        if blocks <= limits.VIEW_BLOCKS and size <= limits.VIEW_BYTES:
+    for listed, menus in ((True, True), (False, True), (False, False)):
+        blocks = _form_blocks(card, listed=listed, menus=menus)
+        view = _view(FORM, card.nonce, "Answer", blocks, submit="Send")
+        size = len(json.dumps(view, ensure_ascii=False).encode())
+        if len(blocks) <= limits.VIEW_BLOCKS and size <= limits.VIEW_BYTES:
             return view
     return saying("This form is too long for Slack. Please decline it with a note saying so.")
 
@@ -66,7 +69,10 @@ def link(card: Card) -> View:
     if len(card.url) > limits.SECTION:
         host = address.read(card.url).host
         blocks.append(_section(f"It leads to {host}." if host else "Its host cannot be read."))
-        blocks += [_section(part) for part in chunks(card.url, limits.SECTION)[:80]]
+        parts = chunks(card.url, limits.SECTION)
+        blocks += [_section(part) for part in parts[:_ADDRESS_PARTS]]
+        if parts[_ADDRESS_PARTS:]:
+            blocks.append(_section(f"Cut here: press “{SHOW_LABEL}” on the card to read the rest."))
     else:
         blocks += shown_address(card.url)
     if len(card.url) > limits.BUTTON_URL:
@@ -84,7 +90,8 @@ def loading() -> View:
 
 def saying(text: str, *, last: bool = True) -> View:
     """A sentence. `last`: closing it closes what lies under it as well."""
-    blocks = [_section(part) for part in chunks(text, limits.SECTION)[:20]]
+    told = shorten(text, limits.VIEW_TEXT)
+    blocks = [_section(part) for part in chunks(told, limits.SECTION)]
     return {**_view(SAYING, "", "Interlock", blocks), "clear_on_close": last}
 
 
@@ -169,10 +176,10 @@ def _offered(field: Field, option: Any) -> Value | None:
 # --- Drawing
 
 
-def _form_blocks(card: Card, menus: bool) -> list[Block]:
+def _form_blocks(card: Card, *, listed: bool, menus: bool) -> list[Block]:
     blocks = _message(card)
     for number, field in enumerate(card.fields):
-        blocks += _field_blocks(card, number, field, menus)
+        blocks += _field_blocks(card, number, field, listed=listed, menus=menus)
     return blocks
 
 
@@ -182,11 +189,14 @@ def _message(card: Card) -> list[Block]:
     blocks = [_section(part) for part in parts[:most]]
     if len(parts) > most:
         left = sum(map(len, parts[most:]))
-        blocks.append(_section(f"Cut here: {left:,} more characters do not fit in Slack."))
+        told = f"Cut here: press “{SHOW_LABEL}” on the card to read {left:,} more characters."
+        blocks.append(_section(told))
     return blocks
 
 
-def _field_blocks(card: Card, number: int, field: Field, menus: bool) -> list[Block]:
+def _field_blocks(
+    card: Card, number: int, field: Field, *, listed: bool, menus: bool
+) -> list[Block]:
     label, hint = field.label, field.description
     if card.choosing and field.description:
         label, hint = f"{field.label}: {field.description}", ""
@@ -194,12 +204,15 @@ def _field_blocks(card: Card, number: int, field: Field, menus: bool) -> list[Bl
     if len(label) > limits.LABEL or len(hint) > limits.HINT:
         blocks += [_section(part) for part in chunks(f"{label}\n{hint}", limits.SECTION)]
         label, hint = shorten(field.label, limits.LABEL), ""
+    element, told = _element(field, menus)
     if any(
         len(choice.title) > limits.OPTION or len(choice.description) > limits.OPTION
         for choice in field.choices
     ):
-        blocks += _listed(field)
-    element, told = _element(field, menus)
+        if listed:
+            blocks += _listed(field)
+        else:
+            told = f"{told} “{SHOW_LABEL}” on the card has all choices in full.".strip()
     hint = "\n".join(part for part in (hint, told) if part)
     optional = not field.required or field.default is not None or field.allow_other
     blocks.append(_input_block(_block_id(number), label, element, optional=optional, hint=hint))
@@ -296,6 +309,7 @@ def _menu(field: Field, menus: bool) -> tuple[dict[str, Any], str]:
             typed["initial_value"] = written_out
         each = ", each on its own line" if several else ""
         told = f"One of {len(options):,} values, too many to list here: type it exactly{each}."
+        told += f" “{SHOW_LABEL}” on the card lists them."
         return typed, told
     if not several:
         kind = "radio_buttons" if len(options) < limits.RADIO_OPTIONS else "static_select"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -24,6 +23,9 @@ _NESTING: Final = 40
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING}).enable(
     ["table", "strikethrough"]
 )
+_TABLE_WIDTH: Final = 100  # characters that a window shows side by side
+_PIPE: Final = re.compile(r"(?<!\\)\|")
+_BEFORE_CELLS: Final = re.compile(r"^[ \t>]*\|?")
 _BARE: Final = re.compile(r"https?://[^\s<>\"'`|\\]+")
 _UNSAFE_IN_LINK: Final = re.compile(r"[\x00-\x20\x7f|<>\"`\\]")
 _ATOM: Final = re.compile(r"<[^<>\n]*>|&(?:amp|lt|gt);|.", re.DOTALL)
@@ -80,26 +82,15 @@ def sections(markdown: str) -> list[str]:
     return packed
 
 
-def split(markdown: str) -> list[str]:
-    """Markdown as parts that each fit one message, cut between its blocks where that is possible,
-    else after a line, a word, a character."""
-    parts: list[str] = []
-    room = 0
-    for chunk in _chunks_of(markdown):
-        needed = _drawn_size(chunk)
-        if parts and needed <= room:
-            parts[-1] += chunk
-        else:
-            parts.append(chunk)
-            room = limits.MESSAGE_TEXT
-        room -= needed
-    return parts or [markdown]
-
-
-def _parse(markdown: str) -> list[Token] | None:
-    """The tokens; None when the nesting is so deep that the parser would leave text out."""
+def parse(markdown: str) -> list[Token] | None:
+    """The tokens; None when the nesting is so deep that the parser would leave text out. A row of
+    a table knows its line, since the parser leaves out cells that have no header."""
     tokens = _MARKDOWN.parse(markdown)
     deepest = max((token.level for token in _all(tokens)), default=0)
+    lines = re.sub("\r\n?", "\n", markdown).split("\n")
+    for token in tokens:
+        if token.type == "tr_open" and token.map:
+            token.meta["line"] = lines[token.map[0]]
     return None if deepest >= _NESTING - 1 else tokens
 
 
@@ -110,8 +101,7 @@ def _all(tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 def _blocks(markdown: str) -> list[str]:
-    markdown = visible(markdown)
-    tokens = _parse(markdown)
+    tokens = parse(visible(markdown))
     if tokens is None:
         return [_unfenced(escape(markdown))]
     drawn = (_block(node) for node in SyntaxTreeNode(tokens).children)
@@ -169,13 +159,32 @@ def _unfenced(text: str) -> str:
 
 
 def _table(node: SyntaxTreeNode) -> str:
-    rows = [
-        [_flat(cell) for cell in row.children] for part in node.children for row in part.children
-    ]
+    """Columns under each other, or, where they would be too wide to read, the cells of each row
+    below each other under the names of their columns."""
+    rows = [_cells(row) for part in node.children for row in part.children]
+    columns = max(map(len, rows))
+    rows = [[*row, *[""] * (columns - len(row))] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    head, *body = rows
+    if sum(widths) + 3 * (columns - 1) > _TABLE_WIDTH:
+        named = [zip(head, row, strict=True) for row in body or [[""] * columns]]
+        return "\n\n".join(
+            "\n".join(": ".join(filter(None, pair)) for pair in row if any(pair)) for row in named
+        )
     lines = [" | ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     lines.insert(1, "-+-".join("-" * width for width in widths))
     return "\n".join(lines)
+
+
+def _cells(row: SyntaxTreeNode) -> list[str]:
+    """What is read in the cells of a row, those without a header too."""
+    cells = [_flat(cell) for cell in row.children]
+    written = _PIPE.split(_BEFORE_CELLS.sub("", row.meta.get("line", "")).rstrip())
+    written = written[:-1] if len(written) > 1 and not written[-1].strip() else written
+    return cells + [
+        _flat(SyntaxTreeNode(_MARKDOWN.parseInline(cell.strip().replace("\\|", "|"))))
+        for cell in written[len(cells) :]
+    ]
 
 
 def _flat(node: SyntaxTreeNode) -> str:
@@ -284,44 +293,3 @@ def _line_pieces(line: str, size: int) -> list[str]:
             pieces.append("")
         pieces[-1] += atom
     return pieces
-
-
-def _fits(markdown: str) -> bool:
-    """Whether it fits one message. What is long already is not drawn to find out: that is slow."""
-    return len(markdown) <= limits.MESSAGE_TEXT and _drawn_size(markdown) <= limits.MESSAGE_TEXT
-
-
-def _drawn_size(markdown: str) -> int:
-    return sum(len(section) + 2 for section in sections(markdown))
-
-
-def _chunks_of(markdown: str) -> Iterator[str]:
-    """The source in order, cut between blocks and, where one does not fit, inside it."""
-    source = re.sub("\r\n?", "\n", markdown)
-    if _fits(source):
-        yield markdown
-        return
-    lines = re.findall(r"[^\n]*\n|[^\n]+", source)
-    tops = [
-        token
-        for token in _parse(source) or ()
-        if token.level == 0 and token.map and token.nesting >= 0
-    ]
-    starts = [0, *(token.map[0] for token in tops[1:] if token.map), len(lines)]
-    for index, (start, end) in enumerate(pairwise(starts)):
-        token = tops[index] if tops else None
-        chunk = "".join(lines[start:end])
-        if token is not None and token.type == "fence" and not _fits(chunk):
-            for piece in _halves(token.content):
-                yield f"{token.markup}{token.info}\n{piece.rstrip(chr(10))}\n{token.markup}\n\n"
-        else:
-            yield from _halves(chunk)
-
-
-def _halves(text: str) -> list[str]:
-    """The text cut in two until every piece fits; joined they are the text again."""
-    if len(text) < 2 or _fits(text):
-        return [text]
-    middle = len(text) // 2
-    cut = text.rfind("\n", 0, middle) + 1 or text.rfind(" ", middle // 2, middle) + 1 or middle
-    return [*_halves(text[:cut]), *_halves(text[cut:])]

@@ -32,8 +32,8 @@ from adapters.slack.background import Background
 from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN
 from adapters.slack.events import SURFACE, Malformed
 from adapters.slack.log import quiet
+from adapters.slack.parts import split
 from adapters.slack.settings import SlackSettings
-from adapters.slack.text import split
 from adapters.slack.workspaces import OneWorkspace, Workspace, Workspaces, web_client
 from bot import commands
 from bot.clock import Clock

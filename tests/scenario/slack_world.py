@@ -71,6 +71,7 @@ class StubEntry:
         self.messages: list[Message] = []
         self.decisions: list[Decision] = []
         self.looks: list[tuple[str, Verb, Actor, Place | None]] = []
+        self.reads: list[tuple[str, Actor, Place | None]] = []
         self.cancelled: list[tuple[str, Actor, Place | None]] = []
         self.commands: list[Command] = []
         self.seen: set[str] = set()
@@ -105,6 +106,11 @@ class StubEntry:
     ) -> Look:
         await self._trouble()
         self.looks.append((nonce, verb, actor, place))
+        return Look(card=None, refusal=self.refusal) if self.refusal else Look(card=self.card)
+
+    async def read(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Look:
+        await self._trouble()
+        self.reads.append((nonce, actor, place))
         return Look(card=None, refusal=self.refusal) if self.refusal else Look(card=self.card)
 
     async def open_cards(self, place: Place) -> list[Card]:

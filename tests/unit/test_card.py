@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from bot.card import ARGUMENTS_BUDGET, Argument, Card, CardState, draw
+from bot.card import (
+    ARGUMENTS_BUDGET,
+    FILE_LIMIT,
+    PAGES_BUDGET,
+    Argument,
+    Attached,
+    Card,
+    CardState,
+    draw,
+    file_name,
+)
 from bot.field import Choice, Field, FieldType, coerce
 from bot.outcome import outcome_question
 from bot.question import Asked, Kind, Purpose
@@ -95,16 +107,59 @@ def test_an_argument_is_the_exact_value_that_will_run(value: Any, shown: str) ->
     assert drawn(approval(), order=value).arguments == (Argument("order", shown),)
 
 
-@pytest.mark.row("B46")
-def test_arguments_too_long_for_a_card_are_not_shown_in_part() -> None:
-    fits = drawn(approval(), order="x" * (ARGUMENTS_BUDGET - len("order")))
-    over = drawn(approval(), order="x" * (ARGUMENTS_BUDGET - len("order") + 1))
+def of_size(size: int) -> CallRow:
+    return the_call(order="x" * (size - len("order")))
 
-    assert fits.complete
-    assert len(fits.arguments) == 1
-    assert not over.complete
-    assert over.arguments == ()
-    assert "cannot be approved from this card" in over.notices[0]
+
+@pytest.mark.row("B46")
+@pytest.mark.parametrize(
+    ("size", "attached", "complete"),
+    [
+        (ARGUMENTS_BUDGET, Attached.FAILED, True),
+        (ARGUMENTS_BUDGET + 1, Attached.FAILED, True),  # in pages
+        (PAGES_BUDGET, Attached.FAILED, True),
+        (PAGES_BUDGET + 1, Attached.FAILED, False),
+        (PAGES_BUDGET + 1, Attached.COMING, False),
+        (PAGES_BUDGET + 1, Attached.THERE, True),
+        (FILE_LIMIT + 1, Attached.THERE, False),
+    ],
+)
+def test_a_card_is_complete_once_every_byte_can_be_reached_from_it(
+    size: int, attached: Attached, complete: bool
+) -> None:
+    call = of_size(size)
+    card = draw(approval(), call, "desk", attached)
+
+    assert card.complete is complete
+    assert card.arguments == (Argument("order", call.args["order"]),)
+    assert any("approved" in notice for notice in card.notices) is not complete
+
+
+def test_a_card_names_the_file_that_has_all_arguments() -> None:
+    card = draw(approval(), of_size(PAGES_BUDGET + 1), "desk", Attached.THERE)
+
+    assert card.file == "refund-arguments.json"
+    assert card.notices == ("All arguments are in the file refund-arguments.json in this thread.",)
+    assert draw(approval(), of_size(PAGES_BUDGET), "desk", Attached.THERE).file == ""
+
+
+def test_the_arguments_of_a_call_do_not_make_what_its_tool_asks_incomplete() -> None:
+    card = draw(asked(Asked("Where?", (SEAT,))), of_size(FILE_LIMIT + 1), "desk")
+
+    assert (card.complete, card.notices) == (True, ())
+
+
+def test_a_settled_card_does_not_say_when_it_can_be_approved() -> None:
+    row = approval(QuestionState.APPROVED)
+
+    assert draw(row, of_size(PAGES_BUDGET + 1), "desk", Attached.FAILED).notices == ()
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a b|c", "x" * 200, "<!here>"])
+def test_a_file_has_a_name_of_ours_whatever_the_tool_is_called(name: str) -> None:
+    named = file_name(replace(the_call(), name=name))
+
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,60}-arguments\.json", named)
 
 
 @pytest.mark.row("B69")

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from adapters.console import draw
 from adapters.console.text import safe
 from bot.ask_user import AskedQuestion, Option, to_fields
-from bot.card import Argument, Card, CardState
+from bot.card import PAGES_BUDGET, Argument, Card, CardState
 from bot.field import Choice, Field, FieldType, Format
 from bot.outcome import outcome_question
 from bot.question import Kind
@@ -184,6 +184,20 @@ def test_approve_is_not_offered_when_the_arguments_are_not_all_there() -> None:
     assert "no arguments" not in shown
 
 
+@pytest.mark.row("B46")
+@pytest.mark.parametrize(("size", "cut"), [(PAGES_BUDGET - 2, False), (PAGES_BUDGET + 1, True)])
+def test_arguments_are_printed_whole_or_the_card_says_where_the_rest_is(
+    size: int, cut: bool
+) -> None:
+    card = replace(
+        BARE, arguments=(Argument("a", "x" * (size - 8) + " rm -rf"), Argument("b", "")), file="f"
+    )
+    shown = printed(draw.card(card, 1))
+    assert "rm -rf" in shown
+    assert ("characters between; f has them" in shown) is cut
+    assert (shown.count("x") >= size - 8) is not cut
+
+
 def test_a_card_that_nobody_may_decide_says_so() -> None:
     card = replace(
         BARE,
@@ -320,6 +334,7 @@ TEXTS = st.text(
 )
 
 
+@settings(deadline=None)
 @given(TEXTS, st.sampled_from(CardState), st.integers(20, 100))
 def test_nothing_that_others_wrote_reaches_the_terminal_as_a_control(
     text: str, state: CardState, width: int

@@ -1,5 +1,8 @@
 """Cards as Slack messages: every kind in every state is one that Slack takes, inert and honest."""
 
+import re
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,6 +48,8 @@ EXAMPLES = {
     "approval, nobody": card(deciders=()),
     "approval, empty texts": card(arguments=(Argument("a", ""), Argument("b", " \n"))),
     "approval, at the budget": card(arguments=(Argument("text", "x&<" * 2_600),)),
+    "approval, far over it": card(arguments=(Argument("text", "x&<" * 20_000),)),
+    "approval, of many": card(arguments=tuple(Argument(f"a{n}", EVIL) for n in range(900))),
     "form": card(Kind.FORM, message=EVIL, fields=(Field("a"), Field("b", required=False))),
     "form, long": card(
         Kind.FORM,
@@ -110,14 +115,7 @@ def test_no_text_of_a_card_pings_anybody(one: str, two: str, kind: Kind) -> None
 def test_every_argument_is_there_byte_for_byte_over_as_many_blocks_as_it_takes() -> None:
     value = "".join(f"{n:>6} <&>\n" for n in range(600))
     shown = message(card(arguments=(Argument("log", value), Argument("n", "7"))), "T1")
-    pieces = [
-        part["elements"][0]["text"]
-        for block in shown["blocks"]
-        if block["type"] == "rich_text"
-        for part in block["elements"]
-        if part["type"] == "rich_text_preformatted"
-    ]
-    assert "".join(pieces) == value + "7"
+    assert "".join(pieces_of(shown)) == value + "7"
     assert "Approve" in buttons_of(shown)
 
 
@@ -132,20 +130,104 @@ def test_what_the_standing_button_means_is_said_in_full() -> None:
     assert label in text_of(message(card(remember=label), "T1"))
 
 
-def test_approve_is_not_offered_where_an_argument_is_missing() -> None:
+def test_approve_is_not_offered_where_something_cannot_be_reached() -> None:
     incomplete = card(complete=False, remember="remember")
-    too_long = card(arguments=(Argument("a", "x" * 9_000),), remember="remember")
-    for drawn in (incomplete, too_long):
-        assert buttons_of(message(drawn, "T1")) == ["Decline", "Decline with a note"]
-        assert buttons_of(minimal(drawn)) == ["Decline", "Decline with a note"]
+    for payload in (message(incomplete, "T1"), minimal(incomplete)):
+        assert buttons_of(payload) == ["Decline", "Decline with a note"]
 
 
-def test_the_plain_fallback_offers_approve_only_if_it_shows_every_argument() -> None:
+WHOLE = {
+    "message": card(Kind.FORM, message="m" * 9_000),
+    "argument": card(arguments=(Argument("a", "x" * 9_000),)),
+    "one of many arguments": card(arguments=tuple(Argument(f"a{n}", "x" * 99) for n in range(500))),
+    "name of an argument": card(arguments=(Argument("n" * 3_000, "x"),)),
+    "white space": card(arguments=(Argument("a", " \n" * 200),)),
+    "field": card(Kind.FORM, fields=tuple(Field(f"f{n}", title="t" * 900) for n in range(20))),
+    "choices": card(Kind.FORM, fields=(choice(11),)),
+    "address": card(Kind.PAGE, url="https://login.test/" + "a" * 5_000),
+    "notice": card(notices=("n" * 2_000,)),
+}
+
+
+@pytest.mark.row("B46")
+@pytest.mark.parametrize("name", WHOLE)
+def test_whatever_is_cut_on_a_card_is_one_button_away(name: str) -> None:
+    shown = message(WHOLE[name], "T1")
+    assert message_error(shown["text"], shown["blocks"], None) is None
+    assert buttons_of(shown)[-1] == "Show everything"
+    assert ("Approve" in buttons_of(shown)) is (WHOLE[name].kind is Kind.APPROVAL)
+
+
+def test_a_card_that_is_whole_has_no_button_for_more() -> None:
+    for name in ("approval", "approval, at the budget", "form", "ask_user, long labels", "page"):
+        assert "Show everything" not in buttons_of(message(EXAMPLES[name], "T1"))
+
+
+@pytest.mark.row("B46")
+def test_a_long_argument_shows_its_beginning_its_end_and_what_is_between() -> None:
+    value = "begin " + "x" * 40_000 + " rm -rf /"
+    drawn = card(arguments=(Argument("first", "1"), Argument("command", value), Argument("n", "7")))
+    shown = message(drawn, "T1")
+    text = text_of(shown)
+    assert "begin xx" in text
+    assert "xx rm -rf /" in text
+    [line] = re.findall(r"… ([\d,]+) characters between, press “Show everything” to read", text)
+    assert int(line.replace(",", "")) == len(value) - sum(map(len, pieces_of(shown))) + len("17")
+    assert "7" in pieces_of(shown)
+
+
+def pieces_of(shown: dict[str, Any]) -> list[str]:
+    """The exact texts of a message."""
+    return [
+        part["elements"][0]["text"]
+        for block in shown["blocks"]
+        if block["type"] == "rich_text"
+        for part in block["elements"]
+        if part["type"] == "rich_text_preformatted"
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 60), st.integers(0, 5_000)).map(
+            lambda sizes: Argument("n" * sizes[0], "v" * sizes[1])
+        ),
+        max_size=60,
+    )
+)
+def test_every_argument_is_whole_or_the_card_says_so(arguments: list[Argument]) -> None:
+    shown = message(card(arguments=tuple(arguments)), "T1")
+    assert message_error(shown["text"], shown["blocks"], None) is None
+    values = [one.value for one in arguments if one.value]
+    joined = "".join(pieces_of(shown))
+    assert (joined == "".join(values)) is ("Show everything" not in buttons_of(shown))
+
+
+def test_a_settled_card_offers_nothing_to_press_for_what_is_left_out() -> None:
+    drawn = card(state=CardState.DONE, arguments=(Argument("a", "x" * 9_000),))
+    shown = message(drawn, "T1")
+    assert "characters between …" in text_of(shown)
+    assert "Show everything" not in text_of(shown)
+
+
+def test_a_long_note_stands_on_the_settled_card_in_full() -> None:
+    told = f"Declined by ana: {'n' * 2_999}."
+    assert told in "".join(
+        text_of(message(card(state=CardState.REFUSED, outcome=told), "T1")).split("\n")
+    )
+
+
+@pytest.mark.row("B46")
+def test_the_plain_fallback_shows_all_or_says_where_all_is() -> None:
     short = card(arguments=(Argument("order", "4711"),))
     assert "4711" in text_of(minimal(short))
-    assert "Approve" in buttons_of(minimal(short))
-    long = card(arguments=(Argument("order", "4" * 4_000),))
-    assert "Approve" not in buttons_of(minimal(long))
+    assert buttons_of(minimal(short)) == ["Approve", "Decline", "Decline with a note"]
+    long = card(arguments=(Argument("order", "4" * 4_000 + " rm -rf"),))
+    assert buttons_of(minimal(long))[::3] == ["Approve", "Show everything"]
+    assert text_of(minimal(long)).count("4") < 4_000
+    assert "4 rm -rf" in text_of(minimal(long))
+    assert "characters between" in text_of(minimal(long))
 
 
 def test_only_people_of_this_workspace_are_mentioned() -> None:
@@ -171,6 +253,7 @@ def test_buttons_carry_the_verb_and_the_nonce_and_nothing_else() -> None:
                     "pick.",
                     "link",
                     "finished",
+                    "show",
                 )
 
 
@@ -189,7 +272,7 @@ def test_several_questions_have_one_button_that_opens_them() -> None:
 
 def test_a_form_that_does_not_fit_says_where_the_rest_is() -> None:
     shown = text_of(message(EXAMPLES["form, long"], "T1"))
-    assert "open it by Answer to read all" in shown
+    assert "more of the things asked for. Press “Show everything” to read all." in shown
 
 
 def test_a_page_shows_its_whole_address_as_text_with_the_host_marked() -> None:

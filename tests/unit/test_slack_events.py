@@ -279,6 +279,22 @@ def test_a_malformed_shortcut_is_refused(given: dict[str, Any]) -> None:
         shortcut(picked(**given), ME)
 
 
+def test_a_click_in_a_modal_names_the_modal_and_what_we_wrote_into_it() -> None:
+    view = {"type": "modal", "id": "V1", "private_metadata": "n0nce"}
+    container = {"type": "view", "view_id": "V1"}
+    found = click(pressed() | {"container": container, "view": view}, ME)
+    assert (found.view, found.about, found.place) == ("V1", "n0nce", None)
+    home = click(pressed() | {"container": container, "view": view | {"type": "home"}}, ME)
+    assert (home.view, home.about) == ("", "")
+    assert click(pressed(), ME).view == ""
+
+
+@pytest.mark.parametrize("given", [{"id": None}, {"private_metadata": ["n"]}])
+def test_a_click_in_a_malformed_modal_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(Malformed):
+        click(pressed() | {"view": {"type": "modal", "id": "V1"} | given}, ME)
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "x", "99999", "", "１"])
 def test_a_page_that_is_no_number_is_refused(value: str) -> None:
     turn = pressed(actions=[{"action_id": "interlock.page.next", "value": value}])

@@ -197,6 +197,7 @@ def test_a_list_too_long_for_a_menu_says_to_type_the_value() -> None:
     view = modals.form(card(Field("f", CHOICE, choices=many(5_000))))
     assert not view_too_large(view)
     assert "One of 5,000 values" in text_of(view)
+    assert "“Show everything” on the card lists them." in text_of(view)
 
 
 def test_a_form_with_more_inputs_than_a_modal_holds_says_so() -> None:
@@ -208,7 +209,19 @@ def test_a_form_with_more_inputs_than_a_modal_holds_says_so() -> None:
 def test_a_long_message_is_cut_visibly() -> None:
     view = modals.form(card(Field("f", TEXT), message="m" * 100_000))
     assert validate_view(view) == []
-    assert "more characters do not fit" in text_of(view)
+    assert "press “Show everything” on the card to read 42,000 more characters" in text_of(view)
+
+
+def test_choices_that_do_not_fit_before_the_menu_are_said_to_be_on_the_card() -> None:
+    choices = [Choice(f"v{n}", f"{n} " + "t" * 2_000) for n in range(200)]
+    drawn = card(Field("f", CHOICE, choices=choices))
+    view = modals.form(drawn)
+    assert validate_view(view) == []
+    assert not view_too_large(view)
+    assert "“Show everything” on the card has all choices in full." in text_of(view)
+    options = [o for group in last_input(view)["option_groups"] for o in group["options"]]
+    assert len(options) == 200
+    assert answered(drawn, {"f": options[199]["text"]["text"]}) == {"f": "v199"}
 
 
 def test_only_the_nonce_travels_with_a_view() -> None:
@@ -244,6 +257,17 @@ def test_an_address_that_cannot_be_trusted_or_held_has_no_button(url: str) -> No
     assert validate_view(view) == []
     assert not [block for block in view["blocks"] if block["type"] == "actions"]
     assert "".join(text_of(view).split("\n")).count("a" * 2_000) == (4 if len(url) > 9_000 else 0)
+
+
+def test_an_address_that_no_view_holds_is_cut_visibly() -> None:
+    view = modals.link(card(url="https://a.test/" + "a" * 400_000))
+    assert validate_view(view) == []
+    assert not view_too_large(view)
+    assert "press “Show everything” on the card to read the rest" in text_of(view)
+
+
+def test_a_saying_that_no_view_holds_is_cut_visibly() -> None:
+    assert "… (cut)" in text_of(modals.saying("x" * 80_000))
 
 
 def test_errors_stand_at_their_inputs_and_the_rest_at_the_first() -> None:

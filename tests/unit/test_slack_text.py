@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from adapters.slack import limits
 from adapters.slack.blocks import message
-from adapters.slack.text import chunks, escape, link, plain, sections, shorten, split
+from adapters.slack.parts import split
+from adapters.slack.text import chunks, escape, link, plain, sections, shorten
 from bot.surface import Reply
 from bot.text import visible
-from tests.fakes.slack.blocks import validate_blocks
+from tests.fakes.slack import text_of
+from tests.fakes.slack.blocks import message_error, validate_blocks
 from tests.fakes.slack.pings import pings_in
 
 HOSTILE = st.one_of(
@@ -112,6 +114,127 @@ def test_markdown_becomes_the_markup_of_slack(markdown: str, drawn: str) -> None
 def test_a_table_is_preformatted_and_aligned() -> None:
     [drawn] = sections("| name | n |\n|---|---|\n| a<b | 10 |\n| longer | 2 |")
     assert drawn == "```\nname   | n\n-------+---\na&lt;b    | 10\nlonger | 2\n```"
+
+
+@pytest.mark.row("B82")
+def test_text_table_text_table_keep_their_order() -> None:
+    [drawn] = sections("before\n\n| a |\n|---|\n| 1 |\n\nbetween\n\n| b |\n|---|\n| 2 |\n\nafter")
+    places = [drawn.index(text) for text in ("before", "a\n-\n1", "between", "b\n-\n2", "after")]
+    assert places == sorted(places)
+    assert "|" not in drawn
+
+
+@pytest.mark.row("B80")
+@pytest.mark.parametrize(
+    ("table", "drawn"),
+    [
+        ("| a | b |\n|---|---|\n| | |", "a | b\n--+--\n  |"),
+        ("| | |\n|---|---|\n| 1 | |", "  |\n--+-\n1 |"),
+        ("| a |\n|---|", "a\n-"),
+        ("| a | b |\n|---|---|\n| 1 |", "a | b\n--+--\n1 |"),
+        (
+            "| a |\n|---|\n| 1 | **2** | [x](https://a.test) |",
+            "a |   |\n--+---+-------------------\n1 | 2 | x (https://a.test)",
+        ),
+        ("> | a |\n> |---|\n> | 1 | 2 |", "a |\n--+--\n1 | 2"),
+        ("| a |\n|---|\n| x\\|y | z\\|w |", "a   |\n----+----\nx|y | z|w"),
+        (f"| a | b |\n|---|---|\n| {'x' * 200} | 1 |\n| | 2 |", f"a: {'x' * 200}\nb: 1\n\na\nb: 2"),
+        (f"| {'h' * 200} | b |\n|---|---|", f"{'h' * 200}\nb"),
+    ],
+)
+def test_odd_tables_are_drawn_with_every_cell(table: str, drawn: str) -> None:
+    [whole] = sections(table)
+    lines = [line.rstrip() for line in whole.removeprefix(">\n").split("\n")]
+    assert "\n".join(lines[1:-1]) == drawn
+
+
+CELL = st.text(st.characters(exclude_categories=["C", "Z", "P", "S"]), max_size=70)
+
+
+@pytest.mark.row("B80")
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 5), st.lists(st.lists(CELL, max_size=7), max_size=30))
+def test_every_cell_of_a_table_is_shown(columns: int, rows: list[list[str]]) -> None:
+    head = "|" + "h|" * columns + "\n|" + "---|" * columns + "\n"
+    table = head + "".join(
+        "|" + "".join(f" {cell} |" for cell in row) + "\n" for row in rows if row
+    )
+    drawn = "\n\n".join(sections(table))
+    for row in rows:
+        for cell in row:
+            assert cell in drawn
+
+
+def table_of(name: str, rows: int) -> str:
+    body = "".join(f"| {name}{n} | {'v' * 40} |\n" for n in range(rows))
+    return f"| name | value |\n|---|---|\n{body}"
+
+
+@pytest.mark.row("B81")
+def test_two_tables_of_6000_characters_in_one_reply_are_both_whole() -> None:
+    parts = split(f"First:\n\n{table_of('a', 110)}\nSecond:\n\n{table_of('b', 110)}\nEnd.")
+    shown = [message(Reply(part), "T1") for part in parts]
+    for payload in shown:
+        assert message_error(payload["text"], payload["blocks"], None) is None
+    whole = "\n".join(map(text_of, shown))
+    assert all(f"{name}{n} " in whole for name in "ab" for n in range(110))
+    assert whole.index("First:") < whole.index("a109") < whole.index("Second:")
+    assert "| name" not in whole
+
+
+@pytest.mark.row("B82")
+def test_a_table_longer_than_a_message_is_split_into_tables_with_the_header() -> None:
+    parts = split(f"Intro\n\n{table_of('row ', 900)}\nEnd")
+    assert len(parts) > 3
+    rows = []
+    for part in parts:
+        assert sum(map(len, sections(part))) <= limits.MESSAGE_TEXT
+        drawn = "\n".join(sections(part))
+        assert "name" in drawn
+        assert "| row" not in drawn
+        rows += re.findall(r"row (\d+)", drawn)
+    assert rows == [str(n) for n in range(900)]
+
+
+def test_a_list_longer_than_a_message_is_split_between_its_items() -> None:
+    items = "".join(f"{n}. item {'w ' * 30}\n      - nested {'z ' * 40}\n" for n in range(1, 151))
+    parts = split(items)
+    assert len(parts) > 1
+    drawn = "\n".join(section for part in parts for section in sections(part))
+    assert "```" not in drawn
+    assert re.findall(r"(?m)^(\d+)\. item", drawn) == [str(n) for n in range(1, 151)]
+    assert drawn.count("    • nested") == 150
+
+
+@pytest.mark.parametrize("prefix", ["- ", "> "])
+def test_a_fence_inside_a_list_or_quote_is_split_into_fences(prefix: str) -> None:
+    rest = "> " if prefix == "> " else "  "
+    code = [f"line {n}" for n in range(3_000)]
+    inside = "\n".join(f"{rest}{line}" for line in ["```", *code, "```", "", "after"])
+    parts = split(f"{prefix}before\n{rest}\n{inside}\n{prefix}end\n")
+    assert len(parts) > 1
+    drawn = [line for part in parts for section in sections(part) for line in section.split("\n")]
+    fenced, inside_fences = False, []
+    for line in drawn:
+        fenced ^= line == "```"
+        inside_fences += [line] if fenced and line != "```" else []
+    assert inside_fences == code
+    assert not fenced
+    assert any("after" in line for line in drawn)
+    assert any("end" in line for line in drawn)
+
+
+def test_a_link_that_is_defined_in_another_part_keeps_its_address() -> None:
+    parts = split("See [docs][1].\n\n" + "word " * 4_000 + "\n\n[1]: https://a.test/x\n")
+    assert "<https://a.test/x|docs> (a.test)" in sections(parts[0])[0]
+
+
+@settings(max_examples=25, deadline=None)
+@given(TEXTS.map(lambda text: text * 200))
+def test_whatever_is_split_every_part_is_a_message_that_slack_takes(text: str) -> None:
+    for part in split(text[:25_000]):
+        payload = message(Reply(part), "T1")
+        assert message_error(payload["text"], payload["blocks"], None) is None
 
 
 def test_backticks_of_a_text_never_make_a_fence() -> None:

@@ -1,0 +1,86 @@
+"""The arguments of a call as a file in its thread, where no card and no page can hold them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from bot.card import Attached, Card, Reach, draw, file_name, reach, unreachable
+from bot.closing import redraw
+from bot.core import Core
+from bot.question import Purpose, new_nonce
+from bot.surface import File
+from storage import outbox, questions
+from storage.calls import CallRow
+from storage.chats import ChatRow
+from storage.database import Tx
+from storage.outbox import Priority
+from storage.questions import QuestionRow, QuestionState
+
+_PREFIX = "arguments:"
+
+
+def file_of(call: CallRow) -> File:
+    """Exactly the stored arguments as JSON for people to read: what is invisible is written as
+    its escape."""
+    text = json.dumps(call.args, indent=2, ensure_ascii=False, allow_nan=False)
+    seen = re.sub(r"[^\n -~]", lambda found: _seen(found.group()), text)
+    return File(file_name(call), "application/json", f"{seen}\n".encode())
+
+
+def _seen(character: str) -> str:
+    return character if character.isprintable() else json.dumps(character)[1:-1]
+
+
+async def attach(core: Core, tx: Tx, chat: ChatRow, call: CallRow) -> None:
+    """Puts the file on its way, before the card that needs it, unless it was put there before."""
+    subject = outbox.arguments_subject(call.id, call.digest)
+    if reach(call.args) is Reach.FILE and await outbox.post_of(tx, subject) is None:
+        await outbox.post(
+            tx,
+            chat.place,
+            nonce=new_nonce(),
+            subject=subject,
+            chat_id=chat.id,
+            now=core.now(),
+        )
+
+
+async def card(tx: Tx, question: QuestionRow, call: CallRow, agent: str) -> Card:
+    """The card of a question as all its rows stand now."""
+    return draw(question, call, agent, await _attached(tx, call))
+
+
+async def unread(tx: Tx, call: CallRow) -> str | None:
+    """Why the call cannot be approved by somebody who sees its card; None: all can be read."""
+    return unreachable(call, await _attached(tx, call))
+
+
+async def _attached(tx: Tx, call: CallRow) -> Attached:
+    if reach(call.args) is not Reach.FILE:
+        return Attached.COMING
+    row = await outbox.post_of(tx, outbox.arguments_subject(call.id, call.digest))
+    match None if row is None else row.state:
+        case "sent":
+            return Attached.THERE
+        case None | "failed":
+            return Attached.FAILED
+        case _:
+            return Attached.COMING
+
+
+def call_of(subject: str) -> str | None:
+    """The call whose arguments a subject of the outbox is about; None: another subject."""
+    return subject.split(":")[1] if subject.startswith(_PREFIX) else None
+
+
+async def settled(core: Core, tx: Tx, subject: str) -> None:
+    """The file was delivered, or given up: the cards that waited for it are drawn anew."""
+    call_id = call_of(subject)
+    if call_id is None:
+        return
+    for question in await questions.of_call(tx, call_id):
+        if question.state == QuestionState.OPEN and question.purpose != Purpose.ASK:
+            await questions.touch(tx, question.id)
+            await outbox.bump(tx, outbox.card_of(question))
+            await redraw(core, tx, outbox.card_of(question), priority=Priority.POST)

@@ -17,6 +17,7 @@ from bot.question import Kind as Kind
 from bot.question import Purpose, fields_of
 from storage.calls import CallRow, CallState
 from storage.database import canonical
+from storage.place import Place
 from storage.questions import QuestionRow, QuestionState
 
 ARGUMENTS_BUDGET = 8_000  # characters of all arguments that every surface can show in one card
@@ -46,7 +47,9 @@ class Card:
     nobody. `choosing` says that the form is an ask_user round: one question per field. `complete`
     is false when not every byte of the arguments is on the card; Approve is then not offered.
     `remember` is the label of the standing approval that may come with Approve; None: not
-    offered. `outcome` is the sentence of how it ended, set once the state is not OPEN."""
+    offered. `outcome` is the sentence of how it ended, set once the state is not OPEN. `thread` is
+    where it was asked and `askers` are the person keys of those who asked the agent for it, which a
+    copy elsewhere shows; deliver sets them."""
 
     nonce: str
     version: int
@@ -65,6 +68,8 @@ class Card:
     complete: bool = True
     notices: tuple[str, ...] = ()
     outcome: str = ""
+    thread: Place | None = None
+    askers: tuple[str, ...] = ()
 
     @property
     def open(self) -> bool:

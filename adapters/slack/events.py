@@ -68,7 +68,8 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """A button that was pressed: in a message (`place`) or in a modal (none)."""
+    """A button that was pressed: in a message (`place`) or in a modal (none). `at_root`: that
+    message stands in the channel itself, as in a direct message, and not in a thread."""
 
     action: str
     nonce: str
@@ -76,6 +77,7 @@ class Click:
     place: Place | None
     trigger: str
     response_url: str
+    at_root: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +195,15 @@ def click(body: Mapping[str, Any], me: Identity) -> Click:
     trigger, response_url = body.get("trigger_id") or "", body.get("response_url") or ""
     if not all(isinstance(text, str) for text in (nonce, trigger, response_url)):
         raise Malformed("A click has a value of the wrong kind.")
+    place = _pressed_at(body, me)
     return Click(
         action=name.removeprefix(ACTION) if name.startswith(ACTION) else "",
         nonce=nonce,
         person=_person(body),
-        place=_pressed_at(body, me),
+        place=place,
         trigger=trigger,
         response_url=response_url,
+        at_root=place is not None and place.root == body["container"]["message_ts"],
     )
 
 

@@ -22,7 +22,7 @@ from storage.database import Database
 from tests.fakes.clock import WallClock
 from tests.fakes.model import ScriptedModel, script
 from tests.fakes.slack import FakeSlack, View, buttons_of, text_of
-from tests.scenario.slack_world import running
+from tests.scenario.slack_world import Mode, running
 
 ANA, BEN, CYN, OPS = "U_ANA", "U_BEN", "U_CYN", "C_OPS"
 POLICY = Policy(name="ops", approvers=frozenset({f"slack:T1/{BEN}"}))
@@ -58,6 +58,24 @@ class Product:
             seconds=10,
         )
 
+    def direct(self, who: str) -> list[dict[str, Any]]:
+        """What stands in this person's direct messages with the bot."""
+        channel = self.slack.direct_channel(who)
+        return list(self.slack.world.channels[channel].messages.values())
+
+    async def direct_card(self, who: str, title: str) -> dict[str, Any]:
+        return await self.slack.until(
+            lambda: next(
+                (one for one in self.direct(who) if title in text_of(one) and buttons_of(one)), None
+            ),
+            seconds=10,
+        )
+
+    async def click_direct(self, who: str, title: str, button: str) -> dict[str, Any]:
+        card = await self.direct_card(who, title)
+        await self.slack.click(who, self.slack.direct_channel(who), card["ts"], button)
+        return card
+
     async def click(self, who: str, title: str, button: str) -> dict[str, Any]:
         card = await self.card(title)
         await self.slack.click(who, OPS, card["ts"], button)
@@ -86,6 +104,7 @@ async def product(
     policies: Sequence[Policy] = (POLICY,),
     workspace: FakeSlack | None = None,
     root: str = "",
+    mode: Mode = "http",
 ) -> AsyncIterator[Product]:
     """One process of the product; `workspace` is there before it and after it."""
     own = contextlib.nullcontext(workspace) if workspace else FakeSlack(WallClock())
@@ -99,7 +118,7 @@ async def product(
             policies=Policies(policies),
             agents={"ops": Agent(name="ops", model=model, tools=tools, sources=sources)},
         )
-        async with running(slack, Service(core, agent="ops"), "http") as surface:
+        async with running(slack, Service(core, agent="ops"), mode) as surface:
             core.surfaces["slack"] = surface
             handlers = {
                 Job.CHAT: Loop(core, "process").complete,

@@ -35,6 +35,7 @@ class Product:
     slack: FakeSlack
     model: ScriptedModel
     db: Database
+    core: Core
     effects: list[Any] = field(default_factory=list)
     root: str = ""
 
@@ -128,7 +129,7 @@ async def product(
             await engine.recover()
             running_engine = asyncio.create_task(engine.run(handlers))
             try:
-                yield Product(slack, model, db, root=root)
+                yield Product(slack, model, db, core, root=root)
             finally:
                 running_engine.cancel()
                 await asyncio.gather(running_engine, return_exceptions=True)

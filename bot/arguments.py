@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
+from bot.approvers import askers_of
 from bot.card import Attached, Card, Reach, draw, file_name, reach, unreachable
 from bot.closing import redraw
 from bot.core import Core
@@ -46,9 +48,10 @@ async def attach(core: Core, tx: Tx, chat: ChatRow, call: CallRow) -> None:
         )
 
 
-async def card(tx: Tx, question: QuestionRow, call: CallRow, agent: str) -> Card:
+async def card(tx: Tx, question: QuestionRow, call: CallRow, chat: ChatRow) -> Card:
     """The card of a question as all its rows stand now."""
-    return draw(question, call, agent, await _attached(tx, call))
+    drawn = draw(question, call, chat.agent, await _attached(tx, call))
+    return replace(drawn, thread=chat.place, askers=tuple(sorted(askers_of(call, chat))))
 
 
 async def unread(tx: Tx, call: CallRow) -> str | None:

@@ -19,6 +19,7 @@ from bot.question import Purpose, fields_of
 from bot.text import LINES, reveal
 from storage.calls import CallRow, CallState
 from storage.database import canonical
+from storage.place import Place
 from storage.questions import QuestionRow, QuestionState
 
 ARGUMENTS_BUDGET = 8_000  # characters of all arguments that every surface can show in one card
@@ -74,7 +75,9 @@ class Card:
     is false when not every byte of the arguments can be reached from the card; Approve is then
     not offered. `file` is the name of the file in the thread that holds all arguments, if any.
     `remember` is the label of the standing approval that may come with Approve; None: not
-    offered. `outcome` is the sentence of how it ended, set once the state is not OPEN."""
+    offered. `outcome` is the sentence of how it ended, set once the state is not OPEN. `thread` is
+    where it was asked and `askers` are the person keys of those who asked the agent for it, which a
+    copy elsewhere shows; deliver sets them."""
 
     nonce: str
     version: int
@@ -94,6 +97,8 @@ class Card:
     file: str = ""
     notices: tuple[str, ...] = ()
     outcome: str = ""
+    thread: Place | None = None
+    askers: tuple[str, ...] = ()
 
     @property
     def open(self) -> bool:

@@ -7,10 +7,11 @@ import structlog
 from bot import arguments
 from bot.card import draw_task
 from bot.core import Core, Job, new_id
+from bot.outage import Outages
 from bot.reply import ANSWER_FILE, is_whole, not_attached
 from bot.surface import Content, DeliveryError, File, Posted, Reply, Surface
 from storage import audit, calls, chats, files, outbox, questions
-from storage.calls import CallRow
+from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
 from storage.database import Tx
 from storage.outbox import Action, OutboxRow
@@ -31,6 +32,7 @@ class Deliverer:
         self.core = core
         self._tokens: dict[str, tuple[float, float]] = {}  # channel: (posts in hand, as of)
         self._quiet_until: dict[str, float] = {}  # channel: when the surface takes posts again
+        self._outages = Outages(core)
 
     async def deliver(self, channel: str) -> float | None:
         """Sends what is due in a channel; returns when to come back, None when nothing waits."""
@@ -92,7 +94,7 @@ class Deliverer:
             assert question is not None
             assert question.call_id is not None
             call, chat = await self._call(tx, question.call_id)
-            return await arguments.card(tx, question, call, chat.agent), question.version
+            return await arguments.card(tx, question, call, chat), question.version
         if row.subject.startswith("task:"):
             call, chat = await self._call(tx, row.subject.removeprefix("task:"))
             version = await outbox.current_version(tx, row.subject)
@@ -129,14 +131,22 @@ class Deliverer:
                 version=version,
                 now=self.core.now(),
             )
+            if posted.place.channel_key != row.place.channel_key:  # a redraw may wait there
+                await self.core.wake(tx, Job.DELIVER, posted.place.channel_key)
+            await self._outages.taken(tx, row)
             await self._unhold(tx, row)
             await arguments.settled(self.core, tx, row.subject)
 
     async def _unhold(self, tx: Tx, row: OutboxRow) -> None:
         """A call that waited for this card to lose its buttons may start."""
-        if row.call_id is not None and row.chat_id is not None and row.action == Action.EDIT:
-            await chats.stir(tx, row.chat_id)
-            await self.core.wake(tx, Job.CHAT, row.chat_id)
+        if row.call_id is None or row.chat_id is None or row.action == Action.WHISPER:
+            return
+        if row.action == Action.POST:  # most are posted while nobody waits for that
+            call = await calls.get(tx, row.call_id)
+            if call is None or call.state != CallState.READY:
+                return
+        await chats.stir(tx, row.chat_id)
+        await self.core.wake(tx, Job.CHAT, row.chat_id)
 
     async def _failed(self, row: OutboxRow, error: DeliveryError) -> None:
         now = self.core.now()
@@ -145,8 +155,9 @@ class Deliverer:
             self._quiet_until[row.place.channel_key] = now + error.retry_after
         async with self.core.db.transaction("record_failure") as tx:
             if error.permanent or (not limited and row.attempts + 1 >= ATTEMPTS):
-                log.error("delivery given up", subject=row.subject, error=str(error))
-                await outbox.give_up(tx, row, error=str(error), now=now)
+                await self._outages.given_up(tx, row, error)
+                lost = error.locked_out or bool(error.unreachable)
+                await outbox.give_up(tx, row, error=str(error), now=now, out_of_reach=lost)
                 await audit.record(
                     tx,
                     "not_delivered",

@@ -134,7 +134,7 @@ class Desk:
             if row is None or call is None:
                 return str(UnknownQuestion())
             chat = await chats.get(tx, call.chat_id)
-            if chat is None or not await self._belongs(tx, row, chat, place, None):
+            if chat is None or not await self._belongs(tx, row, chat, place, None, by):
                 return str(UnknownQuestion())
             refused = self._refusal(chat, call, row, by)
             if refused is None and row.state != QuestionState.OPEN:
@@ -181,7 +181,7 @@ class Desk:
         assert chat is not None
         assert call is not None
         assert question is not None
-        if not await self._belongs(tx, question, chat, place, chat_id):
+        if not await self._belongs(tx, question, chat, place, chat_id, by):
             await self._record(tx, "refused", question, by, via, why="another thread", verb=verb)
             return UnknownQuestion()
         refused = self._refusal(chat, call, question, by)
@@ -219,13 +219,24 @@ class Desk:
         return None if row.call_id is None else await calls.get(tx, row.call_id)
 
     async def _belongs(
-        self, tx: Tx, row: QuestionRow, chat: ChatRow, place: Place | None, chat_id: str | None
+        self,
+        tx: Tx,
+        row: QuestionRow,
+        chat: ChatRow,
+        place: Place | None,
+        chat_id: str | None,
+        by: Actor | None = None,
     ) -> bool:
         if chat_id is not None and chat_id != chat.id:
             return False
         if place is None or place == chat.place:
             return True
-        copies = await outbox.postings_of(tx, outbox.card_of(row))
+        subject = outbox.card_of(row)
+        if by is not None and (surface := self.core.surfaces.get(by.surface)) is not None:
+            direct = surface.direct(place.organisation, by.user)
+            if direct is not None and await outbox.is_arriving(tx, subject, direct):
+                return True  # pressed before its post was recorded; looked at first: see `sent`
+        copies = await outbox.postings_of(tx, subject)
         return any(place == copy.place for copy in copies)
 
     def _refusal(self, chat: ChatRow, call: CallRow, row: QuestionRow, by: Actor) -> str | None:

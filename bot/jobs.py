@@ -59,6 +59,7 @@ class EmbeddedEngine:
             await chats.release_all(tx)
             await outbox.release_all(tx)
             await wakes.release_all(tx)
+            await outbox.revive(tx, now=self.clock.now())
             for channel in await outbox.channels_waiting(tx):
                 await self.wake(tx, Job.DELIVER, channel)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bot import arguments
 from bot.approvers import askers_of, audience
 from bot.core import Core, Job
+from bot.notify import notify_approvers
 from bot.outcome import outcome_question
 from bot.question import Asked, Kind, Purpose, new_nonce
 from storage import audit, outbox, questions
@@ -87,6 +88,15 @@ async def _open(core: Core, tx: Tx, chat: ChatRow, row: QuestionRow) -> None:
         call_id=row.call_id,
         now=core.now(),
     )
+    if row.purpose != Purpose.ASK:  # what a tool wants to know is for those in the thread
+        await notify_approvers(
+            core,
+            tx,
+            chat,
+            subject=outbox.card_of(row),
+            deciders=row.audience["deciders"],
+            call_id=row.call_id,
+        )
     await audit.record(
         tx,
         "asked",

@@ -16,7 +16,7 @@ from bot.opening import open_approval, open_ask
 from bot.question import Asked, Purpose, fields_of
 from bot.record import Recorder
 from bot.reply import say
-from bot.surface import Actor
+from bot.surface import Actor, person_of
 from bot.tool import (
     Action,
     Answered,
@@ -330,13 +330,3 @@ def _value(row: QuestionRow) -> Any:
     if isinstance(answer, Mapping) and len(fields) == 1:
         return answer.get(fields[0]["name"])
     return answer
-
-
-def person_of(key: str) -> Actor | None:
-    """The person behind a key of ours, to ask again whether they may; flags were judged at the
-    click. None for a rule."""
-    surface, colon, rest = key.partition(":")
-    organisation, slash, user = rest.partition("/")
-    if not colon or not slash:
-        return None
-    return Actor(surface, organisation, user)

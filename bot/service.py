@@ -194,7 +194,7 @@ class Service:
             chat = None if call is None else await chats.get(tx, call.chat_id)
             if call is None or chat is None:
                 return None
-            return await arguments.card(tx, row, call, chat.agent)
+            return await arguments.card(tx, row, call, chat)
 
 
 def _told(ruling: Ruling, card: Card | None) -> str:

@@ -36,6 +36,7 @@ __all__ = [
     "Response",
     "Surface",
     "Verb",
+    "person_of",
 ]
 
 
@@ -60,6 +61,14 @@ class Actor:
     @property
     def label(self) -> str:
         return self.name or self.user
+
+
+def person_of(key: str) -> Actor | None:
+    """The person behind a key of ours (`Actor.key`), without name and flags; None: it is no
+    person's (a rule)."""
+    surface, colon, rest = key.partition(":")
+    organisation, slash, user = rest.partition("/")
+    return Actor(surface, organisation, user) if colon and slash else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +154,10 @@ class DeliveryError(Exception):
 
     `retry_after`: seconds the platform asked to wait. `maybe_sent`: it may have got through (a
     dropped connection), so its nonce is looked up before a repeat. `permanent`: repeating is of
-    no use (the channel is gone, the message was deleted). The text goes to logs and rows: it
-    carries no secret."""
+    no use (the channel is gone, the message was deleted). `unreachable`: the place itself takes
+    nothing, so nothing else gets there either; why, and what to do, as what follows "I cannot go on
+    in our thread: ". `locked_out`: nothing of the organisation takes anything from us (a revoked
+    token). Both are permanent. The text goes to logs and rows: it carries no secret."""
 
     def __init__(
         self,
@@ -155,11 +166,15 @@ class DeliveryError(Exception):
         retry_after: float | None = None,
         maybe_sent: bool = False,
         permanent: bool = False,
+        unreachable: str = "",
+        locked_out: bool = False,
     ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.maybe_sent = maybe_sent
-        self.permanent = permanent
+        self.permanent = permanent or bool(unreachable) or locked_out
+        self.unreachable = unreachable
+        self.locked_out = locked_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +186,7 @@ class Pace:
 
 
 class Surface(Protocol):
-    """One adapter. Every method but `split` and `link` raises DeliveryError."""
+    """One adapter. Every method but `split`, `link` and `direct` raises DeliveryError."""
 
     name: str
     pace: Pace
@@ -193,6 +208,10 @@ class Surface(Protocol):
     def link(self, place: Place) -> str | None:
         """The address that opens the thread, or its channel where there is no root; None where
         the surface has no such thing."""
+
+    def direct(self, organisation: str, user: str) -> Place | None:
+        """Where this person is written to alone: a place without a root, for `post` and `find`,
+        which say where it came to stand. None where the surface has no such thing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

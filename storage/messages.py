@@ -127,6 +127,17 @@ async def askers(tx: Tx, chat_id: str, before: int) -> list[str]:
     return [row.author for row in found]
 
 
+async def authors(tx: Tx, chat_id: str) -> list[str]:
+    """Who has written in the chat, also what is still queued."""
+    found = await tx.run(
+        sa.select(messages.c.author)
+        .where(messages.c.chat_id == chat_id, messages.c.author.is_not(None))
+        .distinct()
+        .order_by(messages.c.author)
+    )
+    return [row.author for row in found]
+
+
 async def take_up(tx: Tx, message_id: int, position: int) -> bool:
     """Gives a queued message its place in the history."""
     return (

@@ -17,6 +17,8 @@ from storage.place import Place
 from storage.questions import QuestionRow
 from storage.schema import outbox, postings, questions
 
+OUT_OF_REACH = "out of reach: "  # how the error of such a row begins
+
 
 class Action(StrEnum):
     POST = "post"
@@ -364,11 +366,74 @@ async def again(
     await tx.change(change.values(error=error[:500], attempts=attempts))
 
 
-async def give_up(tx: Tx, row: OutboxRow, *, error: str, now: float) -> None:
+async def give_up(
+    tx: Tx, row: OutboxRow, *, error: str, now: float, out_of_reach: bool = False
+) -> None:
+    """`out_of_reach`: nothing else got there either, so that it may be revived."""
+    text = f"{OUT_OF_REACH}{error}" if out_of_reach else error
     await tx.change(
         sa.update(outbox)
         .where(outbox.c.id == row.id)
-        .values(state="failed", error=error[:500], settled_at=now)
+        .values(state="failed", error=text[:500], settled_at=now)
+    )
+
+
+async def revive(
+    tx: Tx,
+    *,
+    now: float,
+    surface: str | None = None,
+    organisation: str | None = None,
+    channel: str | None = None,
+) -> list[str]:
+    """What was given up out of reach and still counts is sent once more: the cards of questions
+    that are open, and of each copy that stands the last redraw. Returns the channel keys to wake.
+    """
+    asked = sa.func.coalesce(questions.c.card, sa.literal("question:") + questions.c.id)
+    still_open = sa.exists().where(questions.c.state == "open", asked == outbox.c.subject)
+    later = outbox.alias()
+    last = ~sa.exists().where(later.c.posting_id == outbox.c.posting_id, later.c.id > outbox.c.id)
+    wanted = sa.select(outbox).where(
+        outbox.c.state == "failed",
+        outbox.c.error.startswith(OUT_OF_REACH, autoescape=True),
+        sa.or_(
+            sa.and_(outbox.c.action == Action.POST, still_open),
+            sa.and_(outbox.c.action == Action.EDIT, last),
+        ),
+    )
+    for column, value in (
+        (outbox.c.surface, surface),
+        (outbox.c.organisation, organisation),
+        (outbox.c.channel, channel),
+    ):
+        wanted = wanted if value is None else wanted.where(column == value)
+    rows = await tx.rows(wanted.with_for_update(skip_locked=True), OutboxRow)
+    for row in rows:
+        # `sending`: whatever did get through before is looked for.
+        await tx.change(
+            sa.update(outbox)
+            .where(outbox.c.id == row.id)
+            .values(state="sending", lease_until=now, attempts=0, error=None, settled_at=None)
+        )
+    return sorted({row.place.channel_key for row in rows})
+
+
+async def is_arriving(tx: Tx, subject: str, place: Place) -> bool:
+    """Whether a post of the subject to this place is on its way: it may stand there already."""
+    return bool(
+        await tx.value(
+            sa.select(sa.func.count())
+            .select_from(outbox)
+            .where(
+                outbox.c.subject == subject,
+                outbox.c.action == Action.POST,
+                outbox.c.state == "sending",
+                outbox.c.surface == place.surface,
+                outbox.c.organisation == place.organisation,
+                outbox.c.channel == place.channel,
+                outbox.c.root == place.root,
+            )
+        )
     )
 
 

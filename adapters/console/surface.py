@@ -56,6 +56,9 @@ class ConsoleSurface:
     def link(self, place: Place) -> str | None:
         return None
 
+    def direct(self, organisation: str, user: str) -> Place | None:
+        return None
+
     def routes(self) -> list[web.RouteDef]:
         return []
 

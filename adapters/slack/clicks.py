@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import aiohttp
@@ -313,7 +313,9 @@ class Clicks:
             return
         try:
             if click.place is not None:
-                await self._delivery.whisper(click.place, click.person.user, sentence)
+                # In a thread that nobody has begun an ephemeral would not be seen.
+                place = replace(click.place, root="") if click.at_root else click.place
+                await self._delivery.whisper(place, click.person.user, sentence)
                 return
         except DeliveryError as error:
             log.warning("An ephemeral did not go out: %s", error)

@@ -12,7 +12,9 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack import blocks, limits
+from adapters.slack.direct import Direct, is_person, placed
 from adapters.slack.events import Identity
+from adapters.slack.reach import LOCKED_OUT, UNREACHABLE
 from adapters.slack.refusal import code_of, pointers_of, retry_after, status_of
 from adapters.slack.text import escape, shorten
 from bot.surface import Content, DeliveryError, File, Place, Posted
@@ -21,6 +23,7 @@ log = logging.getLogger(__name__)
 
 METADATA: Final = "interlock"
 _PAGE: Final = 200
+_DIRECT_PAGES: Final = 5
 
 _REFUSED_CONTENT: Final = frozenset(
     {
@@ -36,29 +39,19 @@ _REFUSED_CONTENT: Final = frozenset(
 )
 _PERMANENT: Final = frozenset(
     {
-        "channel_not_found",
-        "not_in_channel",
-        "is_archived",
-        "thread_not_found",
-        "cannot_reply_to_message",
         "message_not_found",
         "cant_update_message",
         "edit_window_closed",
         "messages_tab_disabled",
-        "restricted_action",
-        "restricted_action_read_only_channel",
         "restricted_action_thread_only_channel",
-        "restricted_action_thread_locked",
         "user_not_in_channel",
         "user_not_found",
+        "user_not_visible",
+        "user_disabled",
+        "cannot_dm_bot",
+        "invalid_user_combination",
         "missing_scope",
-        "token_revoked",
-        "token_expired",
-        "account_inactive",
-        "invalid_auth",
-        "not_authed",
         "no_permission",
-        "team_access_not_granted",
         "access_denied",
         *_REFUSED_CONTENT,
     }
@@ -73,27 +66,30 @@ class Delivery:
     def __init__(self, client: AsyncWebClient, me: Identity) -> None:
         self._client = client
         self._me = me
+        self._direct = Direct(client)
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         async def send(shown: dict[str, Any]) -> Posted:
+            channel = await self._direct.channel(place)
             answer = await self._client.chat_postMessage(
-                channel=place.channel,
-                thread_ts=place.root,
+                channel=channel,
+                thread_ts=place.root or None,
                 unfurl_links=False,
                 unfurl_media=False,
                 metadata={"event_type": METADATA, "event_payload": {"nonce": nonce}},
                 **shown,
             )
-            return Posted(place, str(answer["ts"]))
+            return _posted(place, channel, str(answer["ts"]))
 
+        about = (content, place, self._me)
         if isinstance(content, File):
             return await self._upload(place, content, nonce)
         with _typed("post", unsure=True):
             try:
-                return await send(blocks.message(content, self._me.team))
+                return await send(placed(blocks.message(content, self._me.team), *about))
             except SlackApiError as error:
                 _or_raise(error)
-                return await send(blocks.minimal(content))
+                return await send(placed(blocks.minimal(content), *about))
 
     async def _upload(self, place: Place, file: File, nonce: str) -> Posted:
         """Returns the file's id. The nonce is in its name, by which it is found again."""
@@ -111,14 +107,17 @@ class Delivery:
         async def send(shown: dict[str, Any]) -> None:
             await self._client.chat_update(channel=place.channel, ts=message_id, **shown)
 
+        about = (content, place, self._me)
         with _typed("edit"):
             try:
-                await send(blocks.message(content, self._me.team))
+                await send(placed(blocks.message(content, self._me.team), *about))
             except SlackApiError as error:
                 _or_raise(error)
-                await send(blocks.minimal(content))
+                await send(placed(blocks.minimal(content), *about))
 
     async def find(self, place: Place, nonce: str) -> Posted | None:
+        if is_person(place):
+            return await self._find_direct(place, nonce)
         cursor = ""
         with _typed("find"):
             while True:
@@ -136,14 +135,38 @@ class Delivery:
                 if not cursor:
                     return None
 
+    async def _find_direct(self, place: Place, nonce: str) -> Posted | None:
+        """Among the latest messages with a person: what was lost was posted a moment ago."""
+        cursor = ""
+        with _typed("find"):
+            channel = await self._direct.channel(place)
+            for _ in range(_DIRECT_PAGES):
+                page = await self._client.conversations_history(
+                    channel=channel, include_all_metadata=True, limit=_PAGE, cursor=cursor or None
+                )
+                for message in page.get("messages") or ():
+                    if _carries(message, self._me, nonce):
+                        return _posted(place, channel, str(message["ts"]))
+                cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
+                if not cursor:
+                    return None
+        return None
+
     async def whisper(self, place: Place, user: str, text: str) -> None:
         with _typed("whisper"):
             await self._client.chat_postEphemeral(
                 channel=place.channel,
-                thread_ts=place.root,
+                thread_ts=place.root or None,
                 user=user,
                 text=escape(shorten(text, limits.FALLBACK_TEXT // 5)),
             )
+
+
+def _posted(place: Place, channel: str, ts: str) -> Posted:
+    """Where a message came to stand: what is posted to a person is its own root."""
+    if is_person(place):
+        return Posted(Place(place.surface, place.organisation, channel, ts), ts)
+    return Posted(place, ts)
 
 
 def _carries(message: dict[str, Any], me: Identity, nonce: str) -> bool:
@@ -174,6 +197,8 @@ def _typed(what: str, *, unsure: bool = False) -> Iterator[None]:
             f"Slack {what}: {code}",
             retry_after=retry_after(error),
             permanent=code in _PERMANENT,
+            unreachable=UNREACHABLE.get(code, ""),
+            locked_out=code in LOCKED_OUT,
             maybe_sent=unsure and (status >= 500 or code in _UNSURE),
         ) from None
     except aiohttp.ClientConnectorError as error:

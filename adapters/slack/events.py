@@ -69,7 +69,8 @@ class Heard:
 @dataclass(frozen=True, slots=True)
 class Click:
     """A button that was pressed: in a message (`place`) or in a modal (`view` is its id, `about`
-    what we wrote into it). `nonce` is the button's value."""
+    what we wrote into it). `nonce` is the button's value. `at_root`: that message stands in the
+    channel itself, as in a direct message, and not in a thread."""
 
     action: str
     nonce: str
@@ -79,6 +80,7 @@ class Click:
     response_url: str
     view: str = ""
     about: str = ""
+    at_root: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +199,17 @@ def click(body: Mapping[str, Any], me: Identity) -> Click:
     if not all(isinstance(text, str) for text in (nonce, trigger, response_url)):
         raise Malformed("A click has a value of the wrong kind.")
     view, about = _pressed_in(body)
+    place = _pressed_at(body, me)
     return Click(
         action=name.removeprefix(ACTION) if name.startswith(ACTION) else "",
         nonce=nonce,
         person=_person(body),
-        place=_pressed_at(body, me),
+        place=place,
         trigger=trigger,
         response_url=response_url,
         view=view,
         about=about,
+        at_root=place is not None and place.root == body["container"]["message_ts"],
     )
 
 

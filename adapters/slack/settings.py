@@ -19,6 +19,7 @@ SCOPES: Final = frozenset(
         "files:write",
         "groups:history",
         "im:history",
+        "im:write",
         "mpim:history",
         "users:read",
     }

@@ -27,7 +27,7 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack import events, sockets
+from adapters.slack import direct, events, sockets
 from adapters.slack.background import Background
 from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN
 from adapters.slack.events import SURFACE, Malformed
@@ -91,6 +91,9 @@ class SlackSurface:
     def link(self, place: Place) -> str | None:
         workspace = self._workspaces.known(place.organisation)
         return None if workspace is None else events.permalink(workspace.me, place)
+
+    def direct(self, organisation: str, user: str) -> Place | None:
+        return direct.place_of(organisation, user)
 
     # Running
 

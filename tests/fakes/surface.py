@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from bot.card import Card
@@ -22,7 +22,7 @@ class Shown:
 @dataclass
 class MemorySurface:
     """`failures` are raised by the next deliveries, in turn; one that `maybe_sent` is shown all
-    the same, as when only the answer was lost."""
+    the same, as when only the answer was lost. `directs`: people can be written to alone."""
 
     name: str = "slack"
     pace: Pace = field(default_factory=Pace)
@@ -30,6 +30,7 @@ class MemorySurface:
     whispers: list[tuple[str, str]] = field(default_factory=list)
     failures: list[DeliveryError] = field(default_factory=list)
     posts: int = 0
+    directs: bool = False
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         error = self.failures.pop(0) if self.failures else None
@@ -37,6 +38,8 @@ class MemorySurface:
             raise error
         self.posts += 1
         message_id = f"m{next(_ids)}"  # unique in a channel, whatever process posts
+        if self.directs and not place.root:
+            place = replace(place, channel=f"D-{place.channel}", root=message_id)
         self.shown[message_id] = Shown(place, content, nonce)
         if error is not None:
             raise error
@@ -49,8 +52,8 @@ class MemorySurface:
         self.shown[message_id].edits += 1
 
     async def find(self, place: Place, nonce: str) -> Posted | None:
-        found = (key for key, one in self.shown.items() if one.nonce == nonce)
-        return next((Posted(place, key) for key in found), None)
+        found = ((key, one.place) for key, one in self.shown.items() if one.nonce == nonce)
+        return next((Posted(there, key) for key, there in found), None)
 
     async def whisper(self, place: Place, user: str, text: str) -> None:
         self.whispers.append((user, text))
@@ -60,6 +63,9 @@ class MemorySurface:
 
     def link(self, place: Place) -> str | None:
         return None
+
+    def direct(self, organisation: str, user: str) -> Place | None:
+        return Place(self.name, organisation, user, "") if self.directs else None
 
     def cards(self) -> list[Card]:
         return [one.content for one in self.shown.values() if isinstance(one.content, Card)]

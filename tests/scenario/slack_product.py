@@ -35,6 +35,7 @@ class Product:
     slack: FakeSlack
     model: ScriptedModel
     db: Database
+    core: Core
     effects: list[Any] = field(default_factory=list)
     root: str = ""
 
@@ -57,6 +58,24 @@ class Product:
             ),
             seconds=10,
         )
+
+    def direct(self, who: str) -> list[dict[str, Any]]:
+        """What stands in this person's direct messages with the bot."""
+        channel = self.slack.direct_channel(who)
+        return list(self.slack.world.channels[channel].messages.values())
+
+    async def direct_card(self, who: str, title: str) -> dict[str, Any]:
+        return await self.slack.until(
+            lambda: next(
+                (one for one in self.direct(who) if title in text_of(one) and buttons_of(one)), None
+            ),
+            seconds=10,
+        )
+
+    async def click_direct(self, who: str, title: str, button: str) -> dict[str, Any]:
+        card = await self.direct_card(who, title)
+        await self.slack.click(who, self.slack.direct_channel(who), card["ts"], button)
+        return card
 
     async def click(self, who: str, title: str, button: str) -> dict[str, Any]:
         card = await self.card(title)
@@ -110,7 +129,7 @@ async def product(
             await engine.recover()
             running_engine = asyncio.create_task(engine.run(handlers))
             try:
-                yield Product(slack, model, db, root=root)
+                yield Product(slack, model, db, core, root=root)
             finally:
                 running_engine.cancel()
                 await asyncio.gather(running_engine, return_exceptions=True)

@@ -184,11 +184,13 @@ async def test_from_mention_to_result_across_a_kill(bot: Bot, tmp_path: Path) ->
     assert people.count("wants to run roll_back") == 1
     assert people.count("What came of roll_back?") == 1
     assert people.count("checkout runs v41 again.") == 1
-    # Only deciders are mentioned, on their cards; the hostile text pinged nobody, and its link
-    # shows the address it leads to.
+    # Only deciders are mentioned, on their cards, and in copies who asked and where; the hostile
+    # text pinged nobody, and its link shows the address it leads to.
     tokens = {ping.token for ping in slack.pings if ping.kind != "link"}
-    assert tokens <= {f"<@{BEN}>", f"<@{ANA}>"}
-    labels = [ping.token.partition("|")[2] for ping in slack.pings if ping.kind == "link"]
+    assert tokens <= {f"<@{BEN}>", f"<@{ANA}>", f"<#{OPS}>"}
+    links = {ping.token for ping in slack.pings if ping.kind == "link"}
+    thread = f"<https://t1.slack.test/archives/{OPS}/p{people.root.replace('.', '')}|"
+    labels = [one.partition("|")[2] for one in links if not one.startswith(thread)]
     assert all(label.startswith("https://evil.test") for label in labels)
 
 
@@ -202,6 +204,12 @@ POINTS = [
     "before claim_call",
     "before send_results",
 ]
+
+
+def directs(slack: FakeSlack, who: str) -> list[dict[str, Any]]:
+    """The copies of the first card that this person was sent."""
+    there = slack.world.channels[slack.direct_channel(who)].messages.values()
+    return [one for one in there if "wants to run restart_service" in text_of(one)]
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -222,4 +230,6 @@ async def test_killed_at_a_point_it_goes_on(point: str, tmp_path: Path) -> None:
         assert Effects(tmp_path).count() == {"restart_service": 1}
         assert people.count("wants to run restart_service") == 1
         assert people.count("checkout is slow.") == 1
+        await slack.until(lambda: directs(slack, BEN), seconds=PATIENCE)
+        assert len(directs(slack, BEN)) == 1
         await bot.stop()

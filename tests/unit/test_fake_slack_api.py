@@ -58,6 +58,38 @@ async def test_membership_decides_what_the_bot_may_see_and_write(
     assert error_of(failure) == "user_not_in_channel"
 
 
+async def test_a_token_can_be_revoked_and_is_then_good_for_nothing(
+    slack: FakeSlack, client: AsyncWebClient
+) -> None:
+    slack.world.token_error = "token_revoked"
+    for call in (client.auth_test(), client.chat_postMessage(channel="C_OPS", text="hello")):
+        with pytest.raises(SlackApiError) as failure:
+            await call
+        assert error_of(failure) == "token_revoked"
+    slack.world.token_error = ""
+    await client.chat_postMessage(channel="C_OPS", text="hello")
+
+
+async def test_a_conversation_that_takes_nothing_any_more(
+    slack: FakeSlack, client: AsyncWebClient
+) -> None:
+    ts = (await client.chat_postMessage(channel="C_OPS", text="hello"))["ts"]
+    slack.world.channels["C_OPS"].archived = True
+    with pytest.raises(SlackApiError) as failure:
+        await client.chat_update(channel="C_OPS", ts=ts, text="changed")
+    assert error_of(failure) == "is_inactive"
+    slack.kick("C_OPS")
+    with pytest.raises(SlackApiError) as failure:
+        await client.chat_postMessage(channel="C_OPS", text="hello")
+    assert error_of(failure) == "not_in_channel"
+    channel = (await client.conversations_open(users="U_ANA"))["channel"]["id"]
+    slack.world.messages_tab = False
+    for where in (channel, "U_BEN"):
+        with pytest.raises(SlackApiError) as failure:
+            await client.chat_postMessage(channel=where, text="hello")
+        assert error_of(failure) == "messages_tab_disabled"
+
+
 async def test_a_thread_hangs_on_its_root_only(slack: FakeSlack, client: AsyncWebClient) -> None:
     root = (await client.chat_postMessage(channel="C_OPS", text="root"))["ts"]
     reply = (await client.chat_postMessage(channel="C_OPS", text="reply", thread_ts=root))["ts"]

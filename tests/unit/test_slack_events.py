@@ -158,6 +158,17 @@ def test_a_click_on_a_message_without_a_thread_is_at_that_message() -> None:
     assert found.place == Place("slack", "T1", "C_OPS", "2.000000")
 
 
+@pytest.mark.parametrize(
+    ("thread", "at_root"),
+    [({}, True), ({"thread_ts": "2.000000"}, True), ({"thread_ts": "1.000000"}, False)],
+)
+def test_a_click_says_whether_its_message_stands_in_a_thread(
+    thread: dict[str, str], at_root: bool
+) -> None:
+    container = {"type": "message", "message_ts": "2.000000"} | thread
+    assert click(pressed(container=container), ME).at_root is at_root
+
+
 def test_a_click_in_a_modal_has_no_place() -> None:
     assert click(pressed(container={"type": "view"}, channel=None), ME).place is None
 

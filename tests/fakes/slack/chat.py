@@ -74,12 +74,15 @@ def _writable(world: Workspace, channel_id: str) -> Channel:
     if channel_id in world.users and channel_id != BOT_USER:
         if world.users[channel_id].deleted or world.users[channel_id].bot:
             raise SlackError("channel_not_found")
-        return world.direct_channel(channel_id)
-    channel = world.visible_channel(channel_id)
+        channel = world.direct_channel(channel_id)
+    else:
+        channel = world.visible_channel(channel_id)
     if BOT_USER not in channel.members and "chat:write.public" not in world.scopes:
         raise SlackError("not_in_channel")
     if channel.archived:
         raise SlackError("is_archived")
+    if channel.kind == "im" and not world.messages_tab:
+        raise SlackError("messages_tab_disabled")
     return channel
 
 
@@ -127,6 +130,8 @@ def _seen(message: Json) -> Json:
 def update(world: Workspace, args: Args) -> Json:
     """chat.update. Text without blocks takes the blocks away; metadata left out is kept."""
     channel, message = _own_message(world, args, "cant_update_message")
+    if channel.archived:
+        raise SlackError("is_inactive")
     if (channel.id, message["ts"]) in world.streams:
         raise SlackError("streaming_state_conflict")
     given = [key for key in ("text", "blocks", "attachments", "markdown_text") if key in args.given]

@@ -167,6 +167,10 @@ class People(Pressing):
         joined |= {"event_ts": self.world.new_ts()}
         await self._event(where, {"type": "member_joined_channel", **joined})
 
+    def kick(self, channel: str) -> None:
+        """The bot is removed from a channel."""
+        self.world.channels[channel].members.remove(BOT_USER)
+
     async def open_home(self, user: str, tab: str = "home") -> None:
         """Someone opens the bot's home tab (or its `messages` tab)."""
         where = self.world.direct_channel(user)

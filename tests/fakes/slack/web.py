@@ -137,6 +137,8 @@ class WebApi:
             raise SlackError("invalid_auth")
         if (token == APP_TOKEN) != (name == "apps.connections.open"):
             raise SlackError("not_allowed_token_type" if name in METHODS else "unknown_method")
+        if token == BOT_TOKEN and self.world.token_error:
+            raise SlackError(self.world.token_error)
         if name == "apps.connections.open":
             return self.connections_open()
         method = METHODS.get(name)

@@ -209,6 +209,10 @@ class Workspace:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.scopes: set[str] = set(DEFAULT_SCOPES)
+        self.token_error = ""
+        """What every call with the bot's token is refused with, as after `token_revoked`."""
+        self.messages_tab = True
+        """Whether people can have direct messages with the bot."""
         self.users: dict[str, User] = {}
         self.channels: dict[str, Channel] = {}
         self.usergroups: dict[str, Usergroup] = {}

@@ -1,0 +1,77 @@
+"""Telling people in a direct message of what they would not see in the thread."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+
+from bot.core import Core, Job
+from bot.question import new_nonce
+from bot.surface import Place, person_of
+from storage import messages, outbox, seen
+from storage.chats import ChatRow
+from storage.database import Tx
+
+
+async def notify_approvers(
+    core: Core,
+    tx: Tx,
+    chat: ChatRow,
+    *,
+    subject: str,
+    deciders: Collection[str],
+    call_id: str | None,
+) -> None:
+    """A copy of the card `subject` to each decider who is not in the thread: who neither asked the
+    agent nor wrote there. `deciders` are person keys; those whom the chat's own surface does not
+    reach are left out. A copy settles as every other does, and holds `call_id` until it did."""
+    there = {chat.requester, *await messages.authors(tx, chat.id)}
+    for decider in sorted(set(deciders) - there):
+        place = _direct(core, chat, decider)
+        if place is None:
+            continue
+        await outbox.post(
+            tx,
+            place,
+            nonce=new_nonce(),
+            subject=subject,
+            chat_id=chat.id,
+            call_id=call_id,
+            now=core.now(),
+        )
+        await core.wake(tx, Job.DELIVER, place.channel_key)
+
+
+async def tell_unreachable(core: Core, tx: Tx, chat: ChatRow, why: str) -> None:
+    """Tells the person who began the chat that nothing gets to its thread (`why`: as of
+    DeliveryError.unreachable); once for a channel and a reason, whatever fails there."""
+    place = _direct(core, chat, chat.requester)
+    if place is None:
+        return
+    what = "\n".join((chat.place.channel_key, chat.requester, why))
+    key = f"unreachable:{hashlib.sha256(what.encode()).hexdigest()}"
+    if not await seen.first_time(tx, (key,), core.now()):
+        return
+    link = core.surfaces[chat.surface].link(chat.place)
+    thread = f"[our thread]({link})" if link else "our thread"
+    nonce = new_nonce()
+    await outbox.post(
+        tx,
+        place,
+        nonce=nonce,
+        subject=f"notice:{nonce}",
+        chat_id=chat.id,
+        text=f"I cannot go on in {thread}: {why}.",
+        now=core.now(),
+    )
+    await core.wake(tx, Job.DELIVER, place.channel_key)
+
+
+def _direct(core: Core, chat: ChatRow, key: str) -> Place | None:
+    """Where a person of the chat's own surface and organisation is written to alone."""
+    person, surface = person_of(key), core.surfaces.get(chat.surface)
+    if person is None or surface is None:
+        return None
+    if (person.surface, person.organisation) != (chat.surface, chat.organisation):
+        return None
+    return surface.direct(person.organisation, person.user)

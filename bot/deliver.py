@@ -6,6 +6,7 @@ import structlog
 
 from bot.card import draw, draw_task
 from bot.core import Core, Job, new_id
+from bot.group import draw_group
 from bot.surface import Content, DeliveryError, File, Posted, Reply, Surface
 from storage import audit, calls, chats, files, outbox, questions
 from storage.calls import CallRow
@@ -90,6 +91,12 @@ class Deliverer:
             assert question.call_id is not None
             call, chat = await self._call(tx, question.call_id)
             return draw(question, call, chat.agent), question.version
+        if row.subject.startswith("round:"):
+            asked = await questions.of_card(tx, row.subject)
+            asking = await calls.on_card(tx, row.subject)
+            _, chat = await self._call(tx, asking[0].id)
+            group = draw_group(list(zip(asked, asking, strict=True)), chat.agent)
+            return group, group.version
         if row.subject.startswith("task:"):
             call, chat = await self._call(tx, row.subject.removeprefix("task:"))
             version = await outbox.current_version(tx, row.subject)
@@ -124,8 +131,9 @@ class Deliverer:
             await self._unhold(tx, row)
 
     async def _unhold(self, tx: Tx, row: OutboxRow) -> None:
-        """A call that waited for this card to lose its buttons may start."""
-        if row.call_id is not None and row.chat_id is not None and row.action == Action.EDIT:
+        """The calls that waited for this card to lose its buttons may start."""
+        holds = row.call_id is not None or row.subject.startswith("round:")
+        if holds and row.chat_id is not None and row.action == Action.EDIT:
             await chats.stir(tx, row.chat_id)
             await self.core.wake(tx, Job.CHAT, row.chat_id)
 

@@ -7,18 +7,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final, assert_never
 
-from adapters.slack import limits
+from adapters.slack import group, limits
+from adapters.slack.actions import ACTION as ACTION
 from adapters.slack.text import chunks, escape, mrkdwn, plain, sections, shorten
 from bot import address
 from bot.card import Card, CardState, Kind, TaskCard
 from bot.field import Field
+from bot.group import GroupCard
 from bot.surface import Content, File, Reply
 
 Block = dict[str, Any]
 
-ACTION: Final = "interlock."  # an action_id is this and what it does; the value is the nonce
 APPROVE: Final = "approve"
 REMEMBER: Final = "remember"
 DECLINE: Final = "decline"
@@ -41,6 +43,9 @@ def message(content: Content, team: str) -> dict[str, Any]:
     match content:
         case Card():
             return {"text": summary(content), "blocks": _card(content, team)}
+        case GroupCard():
+            shown = group.blocks(content, _group_deciders(content, team))
+            return {"text": _one_line(content.title), "blocks": shown}
         case TaskCard():
             return {"text": _one_line(content.title), "blocks": _task(content)}
         case Reply():
@@ -60,6 +65,8 @@ def minimal(content: Content) -> dict[str, Any]:
         }
     if isinstance(content, File):
         return message(content, "")
+    if isinstance(content, GroupCard):
+        return group.minimal(content)
     if isinstance(content, TaskCard):
         return {"text": _one_line(content.title), "blocks": _task(content)[1:]}
     whole = _in_words(content)
@@ -288,6 +295,12 @@ def _deciders(card: Card, team: str) -> str:
             break
         named.append(name)
     return f"*Who may {what}:* {', '.join(named)}"
+
+
+def _group_deciders(asked: GroupCard, team: str) -> str:
+    different = {card.deciders for card in asked.cards}
+    line = _deciders(replace(asked.cards[0], deciders=asked.deciders), team)
+    return line if len(different) == 1 else f"{line} (not all of them for every call)"
 
 
 def _actions(card: Card, *, approvable: bool) -> Block:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from adapters.slack.blocks import ACTION
+from adapters.slack.actions import ACTION, SELECT
 from bot.surface import Place
 
 SURFACE: Final = "slack"
@@ -68,7 +68,8 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """A button that was pressed: in a message (`place`) or in a modal (none)."""
+    """A button that was pressed: in a message (`place`) or in a modal (none). `selected` are the
+    nonces of the calls that were selected in the message before."""
 
     action: str
     nonce: str
@@ -76,6 +77,7 @@ class Click:
     place: Place | None
     trigger: str
     response_url: str
+    selected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ def click(body: Mapping[str, Any], me: Identity) -> Click:
         place=_pressed_at(body, me),
         trigger=trigger,
         response_url=response_url,
+        selected=_selected(body),
     )
 
 
@@ -309,6 +312,24 @@ def _pressed_at(body: Mapping[str, Any], me: Identity) -> Place | None:
     ts = _ts(container, "message_ts")
     root = _ts(container, "thread_ts") if container.get("thread_ts") else ts
     return Place(SURFACE, me.team, channel, root)
+
+
+def _selected(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is selected in the menu of a group's message; empty where there is no such menu."""
+    if not body.get("state"):
+        return ()
+    values: list[str] = []
+    for block in _mapping(_mapping(body, "state"), "values").values():
+        if not isinstance(block, Mapping):
+            raise Malformed("The state of a message has a block of the wrong kind.")
+        menu = block.get(ACTION + SELECT)
+        if menu is None:
+            continue
+        options = menu.get("selected_options") if isinstance(menu, Mapping) else None
+        if not isinstance(options, list) or not all(isinstance(one, Mapping) for one in options):
+            raise Malformed("What is selected in a message is of the wrong kind.")
+        values += [_text(one, "value") for one in options]
+    return tuple(values)
 
 
 def _mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -92,10 +92,13 @@ class Deliverer:
             call, chat = await self._call(tx, question.call_id)
             return draw(question, call, chat.agent), question.version
         if row.subject.startswith("round:"):
-            asked = await questions.of_card(tx, row.subject)
-            asking = await calls.on_card(tx, row.subject)
-            _, chat = await self._call(tx, asking[0].id)
-            group = draw_group(list(zip(asked, asking, strict=True)), chat.agent)
+            asking = {call.id: call for call in await calls.on_card(tx, row.subject)}
+            asked = [
+                (question, asking[question.call_id or ""])
+                for question in await questions.of_card(tx, row.subject)
+            ]
+            _, chat = await self._call(tx, asked[0][1].id)
+            group = draw_group(asked, chat.agent)
             return group, group.version
         if row.subject.startswith("task:"):
             call, chat = await self._call(tx, row.subject.removeprefix("task:"))

@@ -82,12 +82,11 @@ async def of_round(tx: Tx, message_id: int) -> list[CallRow]:
 
 
 async def on_card(tx: Tx, card: str) -> list[CallRow]:
-    """The calls that one card asks for, in the model's order."""
+    """The calls that one card asks for."""
     return await tx.rows(
         sa.select(tool_calls)
         .join(questions, questions.c.call_id == tool_calls.c.id)
-        .where(questions.c.card == card)
-        .order_by(tool_calls.c.position),
+        .where(questions.c.card == card),
         CallRow,
     )
 

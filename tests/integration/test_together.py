@@ -566,6 +566,27 @@ async def test_a_shared_card_that_is_decided_while_it_is_posted_loses_its_button
 
 
 @pytest.mark.row("B39")
+async def test_calls_start_as_soon_as_their_shared_card_is_redrawn(db: Database) -> None:
+    """Its post was on its way when they were decided, and the chat has looked in vain since."""
+    effects: list[str] = []
+    slow = SlowPosts()
+    w = group_world(db, asks(5), [effect(effects)], surface=slow)
+    chat = await w.chat()
+    await chat.complete()
+    delivering = asyncio.ensure_future(w.handlers[Job.DELIVER]("slack:T1/C1"))
+    await until(slow.arrived.is_set)
+    await decide(w, slow.groups()[0])
+    await w.settle()
+    assert effects == []
+
+    slow.go.set()
+    await delivering
+    await w.settle()
+
+    assert len(effects) == 5
+
+
+@pytest.mark.row("B39")
 async def test_a_shared_card_holds_each_call_for_a_while_from_its_own_decision(
     db: Database,
 ) -> None:

@@ -47,7 +47,7 @@ def group(*cards: Card, title: str = "") -> GroupCard:
 
 SEVEN = group(*(card(number) for number in range(7)))
 LONG = Argument("text", "x&<" * 2_600)
-WORST = {
+WORST: dict[str, Any] = {
     "outcome": "Declined by somebody: " + "because " * 400,
     "notices": ("It cannot be approved here. " * 30,),
     "tool": "t" * 200,

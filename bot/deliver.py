@@ -7,6 +7,7 @@ import structlog
 from bot import arguments
 from bot.card import draw_task
 from bot.core import Core, Job, new_id
+from bot.group import GroupCard, draw_group
 from bot.outage import Outages
 from bot.reply import ANSWER_FILE, is_whole, not_attached
 from bot.surface import Content, DeliveryError, File, Posted, Reply, Surface
@@ -95,6 +96,9 @@ class Deliverer:
             assert question.call_id is not None
             call, chat = await self._call(tx, question.call_id)
             return await arguments.card(tx, question, call, chat), question.version
+        if row.subject.startswith("round:"):
+            group = await self._group(tx, row.subject)
+            return group, group.version
         if row.subject.startswith("task:"):
             call, chat = await self._call(tx, row.subject.removeprefix("task:"))
             version = await outbox.current_version(tx, row.subject)
@@ -111,6 +115,16 @@ class Deliverer:
         post = row if row.action == Action.WHISPER else await outbox.post_of(tx, row.subject)
         assert post is not None
         return Reply(post.text or ""), post.version
+
+    async def _group(self, tx: Tx, subject: str) -> GroupCard:
+        asking = {call.id: call for call in await calls.on_card(tx, subject)}
+        asked = await questions.of_card(tx, subject)
+        _, chat = await self._call(tx, next(iter(asking)))
+        cards = [
+            await arguments.card(tx, question, asking[question.call_id or ""], chat)
+            for question in asked
+        ]
+        return draw_group(asked, cards, chat.agent)
 
     async def _call(self, tx: Tx, call_id: str) -> tuple[CallRow, ChatRow]:
         call = await calls.get(tx, call_id)
@@ -138,12 +152,15 @@ class Deliverer:
             await arguments.settled(self.core, tx, row.subject)
 
     async def _unhold(self, tx: Tx, row: OutboxRow) -> None:
-        """A call that waited for this card to lose its buttons may start."""
-        if row.call_id is None or row.chat_id is None or row.action == Action.WHISPER:
+        """The calls that waited for this card to lose their buttons may start."""
+        shared = row.subject.startswith("round:")
+        if row.chat_id is None or row.action not in (Action.POST, Action.EDIT):
+            return
+        if not shared and row.call_id is None:
             return
         if row.action == Action.POST:  # most are posted while nobody waits for that
-            call = await calls.get(tx, row.call_id)
-            if call is None or call.state != CallState.READY:
+            call = None if row.call_id is None else await calls.get(tx, row.call_id)
+            if not shared and (call is None or call.state != CallState.READY):
                 return
         await chats.stir(tx, row.chat_id)
         await self.core.wake(tx, Job.CHAT, row.chat_id)

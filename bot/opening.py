@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
+
 from bot import arguments
 from bot.approvers import askers_of, audience
 from bot.core import Core, Job
@@ -16,11 +20,35 @@ from storage.questions import QuestionRow
 
 
 async def open_approval(core: Core, tx: Tx, chat: ChatRow, call: CallRow) -> None:
-    """May this call run? Its id is the call's id; when the same call is asked about again (the
-    policy became stricter) a nonce is added."""
+    """May this call run? On a card of its own."""
+    await _open(core, tx, chat, await _approval(core, tx, chat, call))
+
+
+async def open_approvals(core: Core, tx: Tx, chat: ChatRow, asked: Sequence[CallRow]) -> None:
+    """May these calls of one response run? More of them than the surface shows one by one are
+    asked on shared cards, in their order and about as many on each."""
+    surface = core.surfaces.get(chat.place.surface)
+    together = None if surface is None else surface.together
+    if together is None or len(asked) <= together.above:
+        for call in asked:
+            await open_approval(core, tx, chat, call)
+        return
+    cards = ceil(len(asked) / together.size)
+    size = ceil(len(asked) / cards)
+    for number in range(cards):
+        card = outbox.round_subject(asked[0].message_id, number)
+        group = asked[number * size : (number + 1) * size]
+        rows = [replace(await _approval(core, tx, chat, call), card=card) for call in group]
+        await _open(core, tx, chat, *rows)
+
+
+async def _approval(core: Core, tx: Tx, chat: ChatRow, call: CallRow) -> QuestionRow:
+    """Its id is the call's id; when the same call is asked about again (the policy became
+    stricter) a nonce is added."""
+    await arguments.attach(core, tx, chat, call)
     before = await questions.of_call(tx, call.id, purpose=Purpose.APPROVAL)
     nonce = new_nonce()
-    row = QuestionRow(
+    return QuestionRow(
         id=f"{call.id}/{nonce}" if before else call.id,
         nonce=nonce,
         chat_id=chat.id,
@@ -32,8 +60,6 @@ async def open_approval(core: Core, tx: Tx, chat: ChatRow, call: CallRow) -> Non
         digest=call.digest,
         opened_at=core.now(),
     )
-    await arguments.attach(core, tx, chat, call)
-    await _open(core, tx, chat, row)
 
 
 async def open_ask(
@@ -77,35 +103,37 @@ def _audience(core: Core, chat: ChatRow, call: CallRow, purpose: Purpose) -> dic
     return audience(policy, purpose=purpose, askers=askers_of(call, chat))
 
 
-async def _open(core: Core, tx: Tx, chat: ChatRow, row: QuestionRow) -> None:
-    await questions.open_question(tx, row)
+async def _open(core: Core, tx: Tx, chat: ChatRow, *rows: QuestionRow) -> None:
+    """Stores the questions of one card, which is on its way with that."""
+    for row in rows:
+        await questions.open_question(tx, row)
+        await audit.record(
+            tx,
+            "asked",
+            now=core.now(),
+            chat_id=chat.id,
+            call_id=row.call_id,
+            question_id=row.id,
+            purpose=row.purpose,
+            digest=row.digest,
+            audience=row.audience,
+        )
     await outbox.post(
         tx,
         chat.place,
-        nonce=row.nonce,
-        subject=outbox.card_of(row),
+        nonce=rows[0].nonce,
+        subject=outbox.card_of(rows[0]),
         chat_id=chat.id,
-        call_id=row.call_id,
+        call_id=None if rows[0].card else rows[0].call_id,
         now=core.now(),
     )
-    if row.purpose != Purpose.ASK:  # what a tool wants to know is for those in the thread
+    if rows[0].purpose != Purpose.ASK:  # what a tool wants to know is for those in the thread
         await notify_approvers(
             core,
             tx,
             chat,
-            subject=outbox.card_of(row),
-            deciders=row.audience["deciders"],
-            call_id=row.call_id,
+            subject=outbox.card_of(rows[0]),
+            deciders={one for row in rows for one in row.audience["deciders"]},
+            call_id=None if rows[0].card else rows[0].call_id,
         )
-    await audit.record(
-        tx,
-        "asked",
-        now=core.now(),
-        chat_id=chat.id,
-        call_id=row.call_id,
-        question_id=row.id,
-        purpose=row.purpose,
-        digest=row.digest,
-        audience=row.audience,
-    )
     await core.wake(tx, Job.DELIVER, chat.place.channel_key)

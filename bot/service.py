@@ -13,8 +13,19 @@ from bot.core import Core, Job, new_id
 from bot.desk import Desk, Ruling
 from bot.field import AnswerError
 from bot.question import QuestionError, UnknownQuestion, Verb, new_nonce
-from bot.surface import Actor, Command, Decision, Listing, Look, Message, Place, Response
+from bot.surface import (
+    Actor,
+    Command,
+    Decision,
+    GroupDecision,
+    Listing,
+    Look,
+    Message,
+    Place,
+    Response,
+)
 from bot.task import Tasks
+from bot.together import decide_together
 from storage import calls, chats, outbox, questions, seen
 from storage.calls import CallState
 from storage.chats import ChatRow
@@ -124,6 +135,10 @@ class Service:
         with contextlib.suppress(DatabaseUnavailable):  # it is decided, whatever comes now
             card = await self._card(event.nonce)
         return Response(done=ruling.first, sentence=_told(ruling, card), settled=card)
+
+    async def decide_together(self, event: GroupDecision) -> Response:
+        """Somebody approved or declined several questions of one card at once."""
+        return await decide_together(self.desk, event)
 
     async def open_cards(self, place: Place) -> list[Card]:
         """The cards that wait in a thread, oldest first."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from bot.card import Card, TaskCard
+from bot.group import GroupCard
 from bot.question import Verb
 from storage.place import Place
 
@@ -26,6 +27,7 @@ __all__ = [
     "DeliveryError",
     "Entry",
     "File",
+    "GroupDecision",
     "Listing",
     "Look",
     "Message",
@@ -35,6 +37,7 @@ __all__ = [
     "Reply",
     "Response",
     "Surface",
+    "Together",
     "Verb",
     "person_of",
 ]
@@ -101,6 +104,19 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDecision:
+    """A person approved or declined several questions of one card. `nonce` names the card
+    (`GroupCard.nonce`); `only` are the nonces of those they selected, None: all that are open."""
+
+    nonce: str
+    verb: Verb
+    actor: Actor
+    via: str
+    only: tuple[str, ...] | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """A person typed a command (`bot.commands`); the answer is for them alone. `place` has no root
     where the surface does not say in which thread. `keys` as of a Message."""
@@ -137,7 +153,7 @@ class File:
     data: bytes
 
 
-Content = Card | TaskCard | Reply | File
+Content = Card | GroupCard | TaskCard | Reply | File
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +201,22 @@ class Pace:
     burst: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """When the calls of one response are asked for on shared cards: beyond `above` approvals, up
+    to `size` of them on each."""
+
+    above: int
+    size: int
+
+
 class Surface(Protocol):
-    """One adapter. Every method but `split`, `link` and `direct` raises DeliveryError."""
+    """One adapter. Every method but `split`, `link` and `direct` raises DeliveryError. `together`:
+    None where every approval has a card of its own."""
 
     name: str
     pace: Pace
+    together: Together | None
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         """Posts into the thread, or to the person (`direct`). `nonce` travels with it."""
@@ -245,6 +272,10 @@ class Entry(Protocol):
 
     async def decide(self, event: Decision) -> Response:
         """Decides a question; durable when it returns. Never raises for what a person did."""
+
+    async def decide_together(self, event: GroupDecision) -> Response:
+        """Decides several questions of one card, each by itself; `done`: all of them as asked.
+        Never raises for what a person did."""
 
     async def open_cards(self, place: Place) -> list[Card]:
         """The cards that wait in a thread, oldest first: for a surface that keeps none."""

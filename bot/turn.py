@@ -14,7 +14,7 @@ from bot.core import Agent, Core, new_id
 from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.lease import LEASE_SECONDS, Held, LeaseLost
 from bot.model import ModelFailed, Settings, ToolSpec, TryLater, Turn
-from bot.opening import open_approval
+from bot.opening import open_approvals
 from bot.reply import LiveReply, close_turn, parts_of, reply_subject, say
 from bot.tool import BadArguments, Tool
 from bot.transcript import (
@@ -210,8 +210,12 @@ class TurnRunner:
                 declined=await calls.digests_declined(tx, chat.id),
                 askers=await messages.askers(tx, chat.id, position) or [chat.requester],
             )
-            for number, proposal in enumerate(proposals):
+            rows = [
                 await self._open(tx, round_, number, proposal)
+                for number, proposal in enumerate(proposals)
+            ]
+            waiting = [row for row in rows if row.state == CallState.WAITING]
+            await open_approvals(self.core, tx, chat, waiting)
 
     def _proposals(self, agent: Agent, tools: list[Tool], turn: Turn) -> list[_Proposal]:
         return [
@@ -263,7 +267,7 @@ class TurnRunner:
         round_: _Round,
         number: int,
         proposal: _Proposal,
-    ) -> None:
+    ) -> CallRow:
         now = self.core.now()
         chat = self.held.chat
         state, result, allowed_by = self._judge(round_, proposal)
@@ -290,12 +294,11 @@ class TurnRunner:
             settled_at=None if result is None else now,
         )
         await calls.add(tx, row)
-        if state is CallState.WAITING:
-            await open_approval(self.core, tx, chat, row)
         if allowed_by is not None:
             await self._tell_rule_use(tx, row, allowed_by)
         if result is not None:
             await audit.record(tx, "not_run", now=now, chat_id=chat.id, call_id=row.id, why=result)
+        return row
 
     def _judge(
         self, round_: _Round, proposal: _Proposal

@@ -81,6 +81,16 @@ async def of_round(tx: Tx, message_id: int) -> list[CallRow]:
     )
 
 
+async def on_card(tx: Tx, card: str) -> list[CallRow]:
+    """The calls that one card asks for."""
+    return await tx.rows(
+        sa.select(tool_calls)
+        .join(questions, questions.c.call_id == tool_calls.c.id)
+        .where(questions.c.card == card),
+        CallRow,
+    )
+
+
 async def in_state(tx: Tx, chat_id: str, states: Sequence[CallState]) -> list[CallRow]:
     return await tx.rows(
         sa.select(tool_calls)
@@ -108,18 +118,28 @@ async def digests_before(
 
 async def held_since(tx: Tx, call_ids: Sequence[str]) -> dict[str, float]:
     """The calls that may not start yet: since when the newest card that must lose its buttons
-    first is on its way. A call is free once every copy is redrawn or given up (B39)."""
+    first is on its way. A call is free once every copy is redrawn or given up (B39).
+
+    A card that several calls share holds each of them from its own decision on, so that the
+    decisions on the others do not prolong it."""
+    pending = sa.or_(
+        outbox.c.state == "sending",
+        # A card that is still to be posted is posted without buttons.
+        sa.and_(outbox.c.state == "waiting", outbox.c.action == "edit"),
+    )
+    own = sa.select(outbox.c.call_id, outbox.c.created_at.label("since")).where(
+        outbox.c.call_id.in_(call_ids), pending
+    )
+    shared = (
+        sa.select(questions.c.call_id, questions.c.settled_at.label("since"))
+        .join(outbox, outbox.c.subject == questions.c.card)
+        .where(questions.c.call_id.in_(call_ids), questions.c.settled_at.is_not(None), pending)
+    )
+    holds = sa.union_all(own, shared).subquery()
     found = await tx.run(
-        sa.select(outbox.c.call_id, sa.func.max(outbox.c.created_at).label("since"))
-        .where(
-            outbox.c.call_id.in_(call_ids),
-            sa.or_(
-                outbox.c.state == "sending",
-                # A card that is still to be posted is posted without buttons.
-                sa.and_(outbox.c.state == "waiting", outbox.c.action == "edit"),
-            ),
+        sa.select(holds.c.call_id, sa.func.max(holds.c.since).label("since")).group_by(
+            holds.c.call_id
         )
-        .group_by(outbox.c.call_id)
     )
     return {row.call_id: row.since for row in found}
 

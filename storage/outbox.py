@@ -88,6 +88,11 @@ def card_of(question: QuestionRow) -> str:
     return question.card or question_subject(question.id)
 
 
+def round_subject(message_id: int, number: int) -> str:
+    """A card that asks for several calls of one response; `number` tells its cards apart."""
+    return f"round:{message_id}.{number}"
+
+
 def task_subject(call_id: str) -> str:
     return f"task:{call_id}"
 
@@ -305,6 +310,8 @@ async def current_version(tx: Tx, subject: str) -> int:
         found = sa.select(questions.c.version).where(
             questions.c.id == subject.removeprefix("question:")
         )
+    elif subject.startswith("round:"):  # whatever changes one of its questions changes the card
+        found = sa.select(sa.func.sum(questions.c.version)).where(questions.c.card == subject)
     else:
         found = sa.select(outbox.c.version).where(
             outbox.c.subject == subject, outbox.c.action == Action.POST

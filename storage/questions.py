@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from storage.database import Tx
-from storage.schema import decisions, questions
+from storage.schema import decisions, questions, tool_calls
 
 
 class QuestionState(StrEnum):
@@ -97,6 +97,17 @@ async def of_call(tx: Tx, call_id: str, *, purpose: str | None = None) -> list[Q
         found = found.where(questions.c.purpose == purpose)
     return await tx.rows(
         found.order_by(questions.c.ordinal, questions.c.opened_at, questions.c.id), QuestionRow
+    )
+
+
+async def of_card(tx: Tx, card: str) -> list[QuestionRow]:
+    """The questions that share a card, in the order of their calls."""
+    return await tx.rows(
+        sa.select(questions)
+        .join(tool_calls, tool_calls.c.id == questions.c.call_id)
+        .where(questions.c.card == card)
+        .order_by(tool_calls.c.position),
+        QuestionRow,
     )
 
 

@@ -15,7 +15,8 @@ from rich.console import Console
 from adapters.console.screen import Screen
 from adapters.console.session import Interrupted, Session
 from bot.card import Card, TaskCard
-from bot.surface import Actor, Content, Entry, File, Pace, Place, Posted, Reply
+from bot.group import GroupCard
+from bot.surface import Actor, Content, Entry, File, Pace, Place, Posted, Reply, Together
 
 
 class ConsoleSurface:
@@ -24,6 +25,7 @@ class ConsoleSurface:
 
     name = "console"
     pace = Pace()
+    together: Together | None = None
 
     def __init__(self, entry: Entry, *, user: str, thread: str, console: Console) -> None:
         self._entry = entry
@@ -83,6 +85,9 @@ class ConsoleSurface:
         match content:
             case Card():
                 self.screen.card(place, content)
+            case GroupCard():
+                for card in content.cards:
+                    self.screen.card(place, card)
             case TaskCard():
                 self.screen.task(place, content)
             case File():

@@ -7,20 +7,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final, assert_never
 
-from adapters.slack import limits
+from adapters.slack import group, limits
+from adapters.slack.actions import ACTION as ACTION
+from adapters.slack.actions import SHOW as SHOW
 from adapters.slack.text import chunks, escape, mrkdwn, plain, sections, shorten
 from bot import address
 from bot.card import Card, CardState, Kind, TaskCard, revealed
 from bot.excerpt import excerpt
 from bot.field import Field
+from bot.group import GroupCard
 from bot.surface import Content, File, Reply
 from bot.text import visible
 
 Block = dict[str, Any]
 
-ACTION: Final = "interlock."  # an action_id is this and what it does; the value is the nonce
 APPROVE: Final = "approve"
 REMEMBER: Final = "remember"
 DECLINE: Final = "decline"
@@ -31,7 +34,6 @@ LINK: Final = "link"
 FINISHED: Final = "finished"
 VISIT: Final = "visit"
 CANCEL: Final = "cancel"
-SHOW: Final = "show"
 LEAF: Final = "leaf."  # and which button; its value is the number of the page of `pages`
 
 SHOW_LABEL: Final = "Show everything"
@@ -54,6 +56,9 @@ def message(content: Content, team: str) -> dict[str, Any]:
     match content:
         case Card():
             return {"text": summary(content), "blocks": _card(revealed(content), team)}
+        case GroupCard():
+            shown = group.blocks(content, _group_deciders(content, team))
+            return {"text": _one_line(content.title), "blocks": shown}
         case TaskCard():
             return {"text": _one_line(content.title), "blocks": _task(content)}
         case Reply():
@@ -73,6 +78,8 @@ def minimal(content: Content) -> dict[str, Any]:
         }
     if isinstance(content, File):
         return message(content, "")
+    if isinstance(content, GroupCard):
+        return group.minimal(content)
     if isinstance(content, TaskCard):
         return {"text": _one_line(content.title), "blocks": _task(content)[1:]}
     shown = excerpt(_in_words(revealed(content)), limits.SECTION)
@@ -342,6 +349,12 @@ def _deciders(card: Card, team: str) -> str:
             break
         named.append(name)
     return f"*Who may {what}:* {', '.join(named)}"
+
+
+def _group_deciders(asked: GroupCard, team: str) -> str:
+    different = {card.deciders for card in asked.cards}
+    line = _deciders(replace(asked.cards[0], deciders=asked.deciders), team)
+    return line if len(different) == 1 else f"{line} (not all of them for every call)"
 
 
 def approval_buttons(card: Card) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from adapters.slack import blocks, limits, modals, pages
+from adapters.slack import actions, blocks, limits, modals, pages
 from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import Click, Submission
@@ -28,7 +28,7 @@ from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import code_of, pointers_of
 from adapters.slack.text import escape
 from bot.card import Card
-from bot.surface import Actor, Decision, DeliveryError, Entry, Response, Verb
+from bot.surface import Actor, Decision, DeliveryError, Entry, GroupDecision, Response, Verb
 from storage.database import DatabaseUnavailable
 
 log = logging.getLogger(__name__)
@@ -96,6 +96,16 @@ class Clicks:
                 await self._open(click, None, pages.page)
             case action if action.startswith(blocks.LEAF):
                 self._background.start(self._turn(click))
+            case actions.APPROVE_SELECTED:
+                await self._decide_together(click, Verb.APPROVE, only=click.selected)
+            case actions.DECLINE_SELECTED:
+                await self._decide_together(click, Verb.DECLINE, only=click.selected)
+            case actions.APPROVE_ALL:
+                await self._decide_together(click, Verb.APPROVE)
+            case actions.DECLINE_ALL:
+                await self._decide_together(click, Verb.DECLINE)
+            case actions.SELECT:
+                pass  # it counts once a button is pressed
             case blocks.VISIT:
                 pass  # the browser opened the page; nothing is recorded
             case action if action.startswith(blocks.PICK):
@@ -144,6 +154,22 @@ class Clicks:
                 remember=remember,
             )
             return _told(await self._entry.decide(decision))
+
+        await self._answered(click, decided)
+
+    async def _decide_together(
+        self, click: Click, verb: Verb, *, only: tuple[str, ...] | None = None
+    ) -> None:
+        async def decided(actor: Actor) -> _Outcome:
+            decision = GroupDecision(
+                nonce=click.nonce,
+                verb=verb,
+                actor=actor,
+                via="slack button",
+                only=only,
+                place=click.place,
+            )
+            return _told(await self._entry.decide_together(decision))
 
         await self._answered(click, decided)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from adapters.slack.blocks import ACTION
+from adapters.slack.actions import ACTION, SELECT
 from bot.surface import Place
 
 SURFACE: Final = "slack"
@@ -70,7 +70,8 @@ class Heard:
 class Click:
     """A button that was pressed: in a message (`place`) or in a modal (`view` is its id, `about`
     what we wrote into it). `nonce` is the button's value. `at_root`: that message stands in the
-    channel itself, as in a direct message, and not in a thread."""
+    channel itself, as in a direct message, and not in a thread. `selected` are the nonces of the
+    calls that were selected in the message before."""
 
     action: str
     nonce: str
@@ -81,6 +82,7 @@ class Click:
     view: str = ""
     about: str = ""
     at_root: bool = False
+    selected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +212,7 @@ def click(body: Mapping[str, Any], me: Identity) -> Click:
         view=view,
         about=about,
         at_root=place is not None and place.root == body["container"]["message_ts"],
+        selected=_selected(body),
     )
 
 
@@ -330,6 +333,24 @@ def _pressed_in(body: Mapping[str, Any]) -> tuple[str, str]:
     if not isinstance(about, str):
         raise Malformed("A click in a modal has a value of the wrong kind.")
     return _text(view, "id"), about
+
+
+def _selected(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is selected in the menu of a group's message; empty where there is no such menu."""
+    if not body.get("state"):
+        return ()
+    values: list[str] = []
+    for block in _mapping(_mapping(body, "state"), "values").values():
+        if not isinstance(block, Mapping):
+            raise Malformed("The state of a message has a block of the wrong kind.")
+        menu = block.get(ACTION + SELECT)
+        if menu is None:
+            continue
+        options = menu.get("selected_options") if isinstance(menu, Mapping) else None
+        if not isinstance(options, list) or not all(isinstance(one, Mapping) for one in options):
+            raise Malformed("What is selected in a message is of the wrong kind.")
+        values += [_text(one, "value") for one in options]
+    return tuple(values)
 
 
 def _mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack import direct, events, sockets
+from adapters.slack import direct, events, group, sockets
 from adapters.slack.background import Background
 from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN
 from adapters.slack.events import SURFACE, Malformed
@@ -37,7 +37,7 @@ from adapters.slack.settings import SlackSettings
 from adapters.slack.workspaces import OneWorkspace, Workspace, Workspaces, web_client
 from bot import commands
 from bot.clock import Clock
-from bot.surface import Content, Entry, Message, Pace, Place, Posted
+from bot.surface import Content, Entry, Message, Pace, Place, Posted, Together
 from storage.database import DatabaseUnavailable
 
 log = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ class SlackSurface:
 
     name = SURFACE
     pace = Pace(interval=1.1, burst=3)
+    together: Together | None = Together(above=4, size=group.MOST)
 
     def __init__(self, settings: SlackSettings, entry: Entry, clock: Clock) -> None:
         self._settings = settings

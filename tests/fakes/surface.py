@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from bot.card import Card
-from bot.surface import Content, DeliveryError, Pace, Place, Posted, Reply
+from bot.group import GroupCard
+from bot.surface import Content, DeliveryError, Pace, Place, Posted, Reply, Together
 
 _ids = count(1)
 
@@ -26,6 +27,7 @@ class MemorySurface:
 
     name: str = "slack"
     pace: Pace = field(default_factory=Pace)
+    together: Together | None = None
     shown: dict[str, Shown] = field(default_factory=dict)
     whispers: list[tuple[str, str]] = field(default_factory=list)
     failures: list[DeliveryError] = field(default_factory=list)
@@ -69,6 +71,9 @@ class MemorySurface:
 
     def cards(self) -> list[Card]:
         return [one.content for one in self.shown.values() if isinstance(one.content, Card)]
+
+    def groups(self) -> list[GroupCard]:
+        return [one.content for one in self.shown.values() if isinstance(one.content, GroupCard)]
 
     def replies(self) -> list[str]:
         return [one.content.text for one in self.shown.values() if isinstance(one.content, Reply)]

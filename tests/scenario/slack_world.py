@@ -18,6 +18,7 @@ from bot.surface import (
     Command,
     Decision,
     Entry,
+    GroupDecision,
     Listing,
     Look,
     Message,
@@ -70,6 +71,7 @@ class StubEntry:
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.decisions: list[Decision] = []
+        self.groups: list[GroupDecision] = []
         self.looks: list[tuple[str, Verb, Actor, Place | None]] = []
         self.reads: list[tuple[str, Actor, Place | None]] = []
         self.cancelled: list[tuple[str, Actor, Place | None]] = []
@@ -100,6 +102,11 @@ class StubEntry:
             except AnswerError as error:
                 return Response(done=False, errors=error.errors)
         return Response(done=True)
+
+    async def decide_together(self, event: GroupDecision) -> Response:
+        await self._trouble()
+        self.groups.append(event)
+        return self.answer or Response(done=True)
 
     async def look(
         self, nonce: str, verb: Verb, actor: Actor, *, place: Place | None = None

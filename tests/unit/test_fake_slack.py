@@ -359,3 +359,40 @@ async def test_closing_is_told_only_to_those_who_asked(
             await slack.close("U_ANA", slack.open_views("U_ANA")[0])
     assert [body["is_cleared"] for body in closed] == [False]
     assert slack.open_views("U_ANA") == []
+
+
+async def test_what_a_person_selects_in_a_message_comes_with_what_they_press_next(
+    app: AsyncApp, slack: FakeSlack, client: AsyncWebClient
+) -> None:
+    """Their own selection only, without options that are gone meanwhile."""
+    menu: Json = {
+        "type": "multi_static_select",
+        "action_id": "which",
+        "options": [
+            {"text": {"type": "plain_text", "text": name}, "value": name[0]}
+            for name in ("One", "Two")
+        ],
+    }
+    choose: Json = {
+        "type": "section",
+        "block_id": "choose",
+        "text": {"type": "plain_text", "text": "Which?"},
+        "accessory": menu,
+    }
+    blocks = [choose, CARD[1]]
+    async with serving(app, slack):
+        posted = await client.chat_postMessage(channel="C_OPS", text="Which?", blocks=blocks)
+        ts = posted["ts"]
+
+        async def sent(user: str) -> list[str]:
+            pressed = await slack.click(user, "C_OPS", ts, "form")
+            values = pressed.payload["state"]["values"]["choose"]["which"]
+            return [one["value"] for one in values["selected_options"]]
+
+        assert await sent("U_ANA") == []
+        await slack.click("U_ANA", "C_OPS", ts, "which", ["Two", "One"])
+        assert await sent("U_ANA") == ["T", "O"]
+        assert await sent("U_BEN") == []
+        fewer = [{**choose, "accessory": {**menu, "options": menu["options"][:1]}}, CARD[1]]
+        await client.chat_update(channel="C_OPS", ts=ts, text="Which?", blocks=fewer)
+        assert await sent("U_ANA") == ["O"]

@@ -365,3 +365,51 @@ def test_whatever_stands_in_an_event_it_is_read_dropped_or_refused(key: str, val
     with contextlib.suppress(Malformed):
         found = heard(body, ME)
         assert found is None or found.place.channel.isascii()
+
+
+def selecting(menu: Any) -> dict[str, Any]:
+    """A press in a message whose menu is in this state."""
+    return {
+        "type": "block_actions",
+        "user": {"id": "U_BEN", "team_id": "T1"},
+        "channel": {"id": "C_OPS"},
+        "container": {"type": "message", "message_ts": "2.000000", "thread_ts": "1.000000"},
+        "actions": [{"action_id": "interlock.approve_selected", "value": "n"}],
+        "state": {"values": {"b": {"other": {"type": "x"}}, "c": {"interlock.select": menu}}},
+    }
+
+
+def test_what_is_selected_in_a_message_comes_with_the_click() -> None:
+    options = [{"value": "n1", "text": {"type": "plain_text", "text": "1"}}, {"value": "n2"}]
+    pressed = click(selecting({"selected_options": options}), ME)
+    assert (pressed.action, pressed.nonce, pressed.selected) == (
+        "approve_selected",
+        "n",
+        ("n1", "n2"),
+    )
+    assert click(selecting({"selected_options": []}), ME).selected == ()
+    assert click(selecting(None) | {"state": {"values": {}}}, ME).selected == ()
+    assert click(selecting(None) | {"state": None}, ME).selected == ()
+
+
+@pytest.mark.parametrize(
+    "menu",
+    [
+        7,
+        [],
+        {},
+        {"selected_options": "n1"},
+        {"selected_options": ["n1"]},
+        {"selected_options": [{"value": 7}]},
+        {"selected_options": [{}]},
+    ],
+)
+def test_a_selection_in_a_shape_that_slack_does_not_send_is_refused(menu: Any) -> None:
+    with pytest.raises(Malformed):
+        click(selecting(menu), ME)
+
+
+@pytest.mark.parametrize("state", [7, ["x"], {"x": 1}, {"values": []}, {"values": {"b": 7}}])
+def test_a_state_in_a_shape_that_slack_does_not_send_is_refused(state: Any) -> None:
+    with pytest.raises(Malformed):
+        click(selecting(None) | {"state": state}, ME)

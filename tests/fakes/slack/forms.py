@@ -53,13 +53,23 @@ def initial_values(shown: Json, kept: State) -> State:
         key, initial = _EMPTY[element["type"]]
         before = kept.get(block["block_id"], {}).get(element["action_id"])
         if before is not None and before["type"] == element["type"]:
-            value = before[key]
+            value = _still_offered(element, before[key])
         else:
             value = element.get(initial) if initial else None
             value = [] if value is None and _is_many(key) else value
         entry = {"type": element["type"], key: value}
         state.setdefault(block["block_id"], {})[element["action_id"]] = entry
     return state
+
+
+def _still_offered(element: Json, value: Any) -> Any:
+    """Of options that were chosen, those that are there: a menu shows no other."""
+    options = offered(element)
+    if not options:
+        return value
+    if isinstance(value, list):
+        return [one for one in value if one in options]
+    return value if value in options else None
 
 
 def _typed(element: Json, value: Any, label: str) -> Any:

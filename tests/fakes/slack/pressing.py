@@ -6,7 +6,7 @@ from typing import Any
 from tests.fakes.slack import chat, modals
 from tests.fakes.slack.args import Args
 from tests.fakes.slack.delivery import Deliveries, Delivery
-from tests.fakes.slack.forms import chosen, filled, initial_values
+from tests.fakes.slack.forms import State, chosen, filled, initial_values
 from tests.fakes.slack.visible import find_element
 from tests.fakes.slack.workspace import (
     APP,
@@ -70,6 +70,7 @@ class Pressing:
     def __init__(self, world: Workspace, deliveries: Deliveries) -> None:
         self.world = world
         self.deliveries = deliveries
+        self._kept: dict[tuple[str, str, str], State] = {}  # by person and message
 
     def open_views(self, user: str) -> list[View]:
         """The modals this person has open, the visible one last."""
@@ -116,17 +117,19 @@ class Pressing:
         """Someone presses a button of a message, found by action id or label.
 
         For a button, `value` tells two of the same name apart; for a menu it is what they choose,
-        by its visible text. `inputs` fills in the inputs of the message first.
+        by its visible text (a list of them where several can be chosen), which their client keeps
+        and sends with what they press next. `inputs` fills in the inputs of the message first.
         AssertionError when there is nothing to press.
         """
         where = self._where(user, channel)
         message, ephemeral = self._shown_to(user, where, ts)
         block, element = find_element(message, name, value, user)
         trigger = self.world.new_trigger(user)
-        state = initial_values(message, {})
+        state = initial_values(message, self._kept.get((user, channel, ts), {}))
         if inputs is not None:
             state = filled(message, state, inputs)
         action = self._action(block, element, value, state)
+        self._kept[user, channel, ts] = state
         container: Json = {"type": "message", "message_ts": ts, "channel_id": channel}
         container |= {"is_ephemeral": ephemeral}
         if message.get("thread_ts"):

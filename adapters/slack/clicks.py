@@ -19,7 +19,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from adapters.slack import blocks, limits, modals
+from adapters.slack import apology, blocks, limits, modals
 from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import Click, Submission
@@ -260,11 +260,11 @@ class Clicks:
         self, click: Click, view_id: str, looking: asyncio.Task[Card | str], draw: Draw
     ) -> None:
         found = await looking
-        view = modals.saying(found) if isinstance(found, str) else draw(found)
-        try:
-            await self._client.views_update(view_id=view_id, view=view)
-        except _FAILURES as error:  # closed in the meantime, or Slack is not there
-            log.warning("A modal was not filled: %s", _named(error))
+        await apology.fill(
+            self._client,
+            view_id,
+            lambda: modals.saying(found) if isinstance(found, str) else draw(found),
+        )
 
     async def _show_later(self, external_id: str, deciding: asyncio.Task[_Outcome]) -> None:
         """Shows what came of a form that took longer than Slack waits."""

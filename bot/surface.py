@@ -257,3 +257,6 @@ class Adapter(Surface, Protocol):
 
     async def run(self, started: asyncio.Event) -> None:
         """Runs sockets or prompts until cancelled; sets `started` once it can hear people."""
+
+    async def ready(self) -> bool:
+        """Whether it hears people now: connected, known to the platform and not deaf."""

@@ -76,6 +76,9 @@ class ConsoleSurface:
                 self.screen.card(self.place, card)
             await Session(self.screen, self._entry, read, actor=self.actor, place=self.place).run()
 
+    async def ready(self) -> bool:
+        return True
+
     def _show(self, place: Place, message_id: str, content: Content) -> None:
         match content:
             case Card():

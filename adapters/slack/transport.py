@@ -68,6 +68,7 @@ class SlackSurface:
         self._background = Background()
         self._workspaces: Workspaces = OneWorkspace(settings, entry, clock, self._background)
         self._listening = False
+        self._socket: sockets.Socket | None = None
         self._app = self._bolt()
 
     # Out
@@ -102,6 +103,11 @@ class SlackSurface:
             return []
         return [web.post(self._settings.path, self._receive)]
 
+    async def ready(self) -> bool:
+        if self._settings.mode == "socket":
+            return self._socket is not None and await self._socket.ready()
+        return self._listening
+
     async def run(self, started: asyncio.Event) -> None:
         """Raises ConfigError when Slack refuses a token."""
         timeout = aiohttp.ClientTimeout(total=_CALL_SECONDS)
@@ -113,7 +119,8 @@ class SlackSurface:
                     client = web_client(self._settings.base_url)
                     client.session = session
                     token = self._settings.app_token
-                    await sockets.listen(self._app, client, token, self._clock, started)
+                    self._socket = sockets.Socket(self._app, client, token, self._clock)
+                    await self._socket.listen(started)
                 started.set()
                 await asyncio.Event().wait()
             finally:

@@ -21,7 +21,7 @@ from bot.jobs import POLL_SECONDS, EmbeddedEngine
 from bot.loop import Loop
 from bot.secrets import ConfigError
 from bot.service import Service
-from bot.surface import Adapter
+from bot.surface import Adapter, Entry
 from bot.task import Tasks
 from storage import chats
 from storage.database import Database, DatabaseUnavailable
@@ -32,6 +32,16 @@ log = structlog.get_logger(__name__)
 
 ADAPTERS = "interlock.adapters"
 READY_SECONDS = 2.0  # how long /readyz waits for the database
+
+
+def open_adapter(name: str, settings: Mapping[str, Any], entry: Entry, clock: Clock) -> Adapter:
+    """The adapter of this name, by the settings of `[surfaces.NAME]` that are its own. Raises
+    ConfigError."""
+    found = next(iter(entry_points(group=ADAPTERS, name=name)), None)
+    if found is None:
+        raise ConfigError(f"surfaces.{name}: no adapter of this name is installed.")
+    adapter: Adapter = found.load()(settings, entry, clock)
+    return adapter
 
 
 class App:
@@ -68,12 +78,9 @@ class App:
 
     def open_surface(self, name: str, settings: Mapping[str, Any]) -> Adapter:
         """Opens the adapter of this name (`[surfaces.NAME]`). Raises ConfigError."""
-        found = next(iter(entry_points(group=ADAPTERS, name=name)), None)
-        if found is None:
-            raise ConfigError(f"surfaces.{name}: no adapter of this name is installed.")
         rest = dict(settings)
-        service = self.service(rest.pop("agent", None))
-        adapter: Adapter = found.load()(rest, service, self.clock)
+        agent = rest.pop("agent", None)
+        adapter = open_adapter(name, rest, self.service(agent), self.clock)
         self.core.surfaces[adapter.name] = adapter
         self.adapters.append(adapter)
         return adapter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from aiohttp import web
@@ -15,6 +16,7 @@ from rich.console import Console
 from adapters.console.screen import Screen
 from adapters.console.session import Interrupted, Session
 from bot.card import Card, TaskCard
+from bot.finding import Finding
 from bot.surface import Actor, Content, Entry, File, Pace, Place, Posted, Reply
 
 
@@ -78,6 +80,9 @@ class ConsoleSurface:
 
     async def ready(self) -> bool:
         return True
+
+    async def check(self, places: Sequence[Place], people: Sequence[str]) -> list[Finding]:
+        return []
 
     def _show(self, place: Place, message_id: str, content: Content) -> None:
         match content:

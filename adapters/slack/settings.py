@@ -14,12 +14,15 @@ SCOPES: Final = frozenset(
     {
         "app_mentions:read",
         "channels:history",
+        "channels:read",
         "chat:write",
         "commands",
         "files:write",
         "groups:history",
+        "groups:read",
         "im:history",
         "mpim:history",
+        "usergroups:read",
         "users:read",
     }
 )

@@ -14,7 +14,7 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 import aiohttp
@@ -27,7 +27,7 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack import apology, events, sockets
+from adapters.slack import apology, doctor, events, sockets
 from adapters.slack.background import Background
 from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN
 from adapters.slack.events import SURFACE, Malformed
@@ -37,6 +37,7 @@ from adapters.slack.text import split
 from adapters.slack.workspaces import OneWorkspace, Workspace, Workspaces, web_client
 from bot import commands
 from bot.clock import Clock
+from bot.finding import Finding
 from bot.surface import Content, Entry, Message, Pace, Place, Posted
 from storage.database import DatabaseUnavailable
 
@@ -107,6 +108,10 @@ class SlackSurface:
         if self._settings.mode == "socket":
             return self._socket is not None and await self._socket.ready()
         return self._listening
+
+    async def check(self, places: Sequence[Place], people: Sequence[str]) -> list[Finding]:
+        dispatch = self._app.async_dispatch
+        return await doctor.examine(self._settings, dispatch, self._clock, places, people)
 
     async def run(self, started: asyncio.Event) -> None:
         """Raises ConfigError when Slack refuses a token."""

@@ -164,7 +164,7 @@ class Probe:
 
     async def parts(self, **expected: bool) -> None:
         """Waits until /readyz says this of the parts."""
-        status, said = 0, {}
+        status, said = 0, dict[str, Any]()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(5):
                 while said.get("parts") != expected:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from adapters.slack import blocks, events, limits, modals
+from adapters.slack import apology, blocks, events, limits, modals
 from adapters.slack.commands import COMMAND, PENDING, STATUS
 from adapters.slack.people import People
 from tests.fakes.slack import View, delivery, text_of
@@ -234,6 +234,38 @@ async def test_a_modal_that_slack_refuses_to_fill_says_so_instead(
     world.slack.fail_next("views.update", "invalid_arguments")
     done = await act()
     await world.slack.until(lambda: told(world, done))
+
+
+async def test_a_form_that_our_code_fails_on_stays_open_with_what_was_typed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act = await _submit(world)
+    with monkeypatch.context() as broken:
+        broken.setattr(events, "submission", _broken)
+        assert (await act()).errors == {"field.0": apology.SENTENCE}
+    [view] = world.slack.open_views(ANA)
+    assert (await world.slack.submit(ANA, view, {})).trouble == ""
+    assert world.entry.decisions[-1].response == {"amount": "5", "why": "late"}
+
+
+def test_a_form_without_an_input_says_so_in_its_place() -> None:
+    body = {"type": "view_submission", "view": {"blocks": [{"type": "section"}]}}
+    answer = apology.acknowledgement(body)
+    assert answer["response_action"] == "update"
+    assert apology.SENTENCE in text_of(answer["view"])
+
+
+async def test_a_page_that_could_not_be_turned_is_still_there_below(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act = await _turn(world)
+    monkeypatch.setattr(events, "turned", _broken)
+    await act()
+    await world.slack.until(lambda: len(world.slack.open_views(ANA)) == 2)
+    page, said = world.slack.open_views(ANA)
+    assert SORRY in text_of(said.body)
+    await world.slack.close(ANA, said)
+    assert world.slack.open_views(ANA) == [page]
 
 
 async def test_a_message_is_not_acknowledged_when_our_code_fails_and_comes_again(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from slack_bolt.response import BoltResponse
 
-from adapters.slack import doctor, open_surface
+from adapters.slack import credentials, open_surface
 from adapters.slack.people import People
 from adapters.slack.settings import SCOPES
 from bot import finding
@@ -153,6 +153,16 @@ async def test_a_slack_that_cannot_be_reached_is_said_once_for_each_token(
         assert "cannot be reached (ClientConnectorError)" in sentence
 
 
+async def test_an_answer_that_is_none_of_slacks_hides_nothing(
+    slack: FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = replace(web.METHODS["auth.test"], run=lambda *_: {"welcome": "to the hotel"})
+    monkeypatch.setitem(web.METHODS, "auth.test", method)
+    found = await checked(slack)
+    assert "cannot be reached (something else answers)" in only(found, "Slack bot token")[1]
+    assert only(found, "Slack app token")[0] is Health.OK
+
+
 async def test_a_slack_that_is_down_is_said(slack: FakeSlack) -> None:
     slack.down = True
     found = await checked(slack)
@@ -190,7 +200,7 @@ async def test_a_missing_scope_says_what_stops_working(slack: FakeSlack, scope: 
     health, sentence = only(await checked(slack), "Slack scopes")
     only_looks = scope in ("channels:read", "groups:read", "usergroups:read")
     assert health is (Health.WARNING if only_looks else Health.PROBLEM)
-    assert sentence.startswith(f"{scope} is missing, so {doctor.LOST[scope]}: add it under")
+    assert sentence.startswith(f"{scope} is missing, so {credentials.LOST[scope]}: add it under")
     assert "install the app again" in sentence
 
 
@@ -232,7 +242,7 @@ async def test_a_verifier_that_takes_all_or_nothing_is_found_out(
     async def dispatch(_request: object) -> BoltResponse:
         return BoltResponse(status=status)
 
-    found = [one async for one in doctor._signing_secret(SIGNING_SECRET, dispatch)]
+    found = [one async for one in credentials.signing_secret(SIGNING_SECRET, dispatch)]
     assert [one.health for one in found] == [Health.PROBLEM]
 
 
@@ -440,4 +450,4 @@ async def test_the_checks_go_on_at_once(slack: FakeSlack) -> None:
 
 
 def test_every_scope_says_what_stops_without_it() -> None:
-    assert set(doctor.LOST) >= SCOPES
+    assert set(credentials.LOST) >= SCOPES

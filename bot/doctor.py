@@ -5,7 +5,7 @@ It changes nothing and takes nothing from a bot that runs meanwhile."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import Any
 
 from bot.app import open_adapter
@@ -59,7 +59,7 @@ async def _database(database: Database) -> AsyncIterator[Finding]:
         yield ok("Database", f"{where} answers.")
 
 
-def _servers(config: Config, clock: Clock) -> list[Any]:
+def _servers(config: Config, clock: Clock) -> list[Coroutine[Any, Any, list[Finding]]]:
     try:
         sources = sources_of(config, clock)
     except ConfigError as error:

@@ -21,8 +21,9 @@ from bot.jobs import POLL_SECONDS, EmbeddedEngine
 from bot.loop import Loop
 from bot.secrets import ConfigError
 from bot.service import Service
-from bot.surface import Adapter
+from bot.surface import Adapter, Entry
 from bot.task import Tasks
+from storage import chats
 from storage.database import Database, DatabaseUnavailable
 from storage.migrate import is_current, upgrade
 from storage.single import SecondProcess, only_process
@@ -30,6 +31,17 @@ from storage.single import SecondProcess, only_process
 log = structlog.get_logger(__name__)
 
 ADAPTERS = "interlock.adapters"
+READY_SECONDS = 2.0  # how long /readyz waits for the database
+
+
+def open_adapter(name: str, settings: Mapping[str, Any], entry: Entry, clock: Clock) -> Adapter:
+    """The adapter of this name, by the settings of `[surfaces.NAME]` that are its own. Raises
+    ConfigError."""
+    found = next(iter(entry_points(group=ADAPTERS, name=name)), None)
+    if found is None:
+        raise ConfigError(f"surfaces.{name}: no adapter of this name is installed.")
+    adapter: Adapter = found.load()(settings, entry, clock)
+    return adapter
 
 
 class App:
@@ -66,12 +78,9 @@ class App:
 
     def open_surface(self, name: str, settings: Mapping[str, Any]) -> Adapter:
         """Opens the adapter of this name (`[surfaces.NAME]`). Raises ConfigError."""
-        found = next(iter(entry_points(group=ADAPTERS, name=name)), None)
-        if found is None:
-            raise ConfigError(f"surfaces.{name}: no adapter of this name is installed.")
         rest = dict(settings)
-        service = self.service(rest.pop("agent", None))
-        adapter: Adapter = found.load()(rest, service, self.clock)
+        agent = rest.pop("agent", None)
+        adapter = open_adapter(name, rest, self.service(agent), self.clock)
         self.core.surfaces[adapter.name] = adapter
         self.adapters.append(adapter)
         return adapter
@@ -181,12 +190,19 @@ class App:
         return web.json_response({"ok": True})
 
     async def _readiness(self, _request: web.Request) -> web.Response:
+        """Whether people are heard and what they decide can be stored, and which part is not."""
+        parts = {"database": await self._database_answers()}
+        parts |= {adapter.name: await adapter.ready() for adapter in self.adapters}
+        ok = self._ready and all(parts.values())
+        return web.json_response({"ok": ok, "parts": parts}, status=200 if ok else 503)
+
+    async def _database_answers(self) -> bool:
         try:
-            async with self.db.read():
-                ok = self._ready
-        except DatabaseUnavailable:
-            ok = False
-        return web.json_response({"ok": ok}, status=200 if ok else 503)
+            async with asyncio.timeout(READY_SECONDS), self.db.read() as tx:
+                await chats.recent(tx, 1)
+        except (DatabaseUnavailable, TimeoutError):
+            return False
+        return True
 
 
 async def until_told(run: Callable[[], Any]) -> None:

@@ -29,12 +29,12 @@ from bot.config import (
     agents_of,
     load,
     policies_of,
-    sources_of,
     without_approver,
 )
 from bot.core import Core
-from bot.doctor import database_health, source_health
+from bot.doctor import examine, well
 from bot.example_config import EXAMPLE
+from bot.finding import Health
 from bot.jobs import EmbeddedEngine
 from bot.listing import describe, rule_line
 from bot.secrets import ConfigError
@@ -147,19 +147,19 @@ async def _console(settings: Config, section: dict[str, Any]) -> None:
 
 
 @cli.command()
-def doctor(config: ConfigOption = DEFAULT_PATH) -> None:
-    """Looks at the database and the MCP servers, and says what is wrong with each."""
-    if not _run(_doctor(load(config))):
+def doctor(config: ConfigOption = DEFAULT_PATH, as_json: JsonOption = False) -> None:
+    """Looks at the database, the MCP servers and the surfaces, and says what to do for each."""
+    found = _run(examine(load(config), WallClock()))
+    if as_json:
+        print(json.dumps([asdict(one) for one in found]))
+    else:
+        for one in found:
+            out.print(Text(f"{_MARKS[one.health]} {one.what}: {one.sentence}"))
+    if not well(found):
         raise SystemExit(1)
 
 
-async def _doctor(settings: Config) -> bool:
-    found = [await database_health(Database(settings.database))]
-    for source in sources_of(settings, WallClock()).values():
-        found.append(await source_health(source))
-    for well, sentence in found:
-        out.print(Text(f"{'ok  ' if well else 'BAD '} {sentence}"))
-    return all(well for well, _ in found)
+_MARKS = {Health.OK: "ok  ", Health.WARNING: "WARN", Health.PROBLEM: "BAD "}
 
 
 @cli.command()

@@ -7,13 +7,14 @@ from authenticated fields. Out: `deliver` gives it cards and texts to post, edit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from aiohttp import web
 
 from bot.card import Card, TaskCard
+from bot.finding import Finding
 from bot.group import GroupCard
 from bot.question import Verb
 from storage.place import Place
@@ -311,3 +312,10 @@ class Adapter(Surface, Protocol):
 
     async def run(self, started: asyncio.Event) -> None:
         """Runs sockets or prompts until cancelled; sets `started` once it can hear people."""
+
+    async def ready(self) -> bool:
+        """Whether it hears people now: connected, known to the platform and not deaf."""
+
+    async def check(self, places: Sequence[Place], people: Sequence[str]) -> list[Finding]:
+        """What `interlock doctor` finds, without `run`: `places` are channels where chats live,
+        `people` the approvers of this surface (Actor.key). Never raises."""

@@ -161,3 +161,16 @@ async def orphaned(tx: Tx, now: float) -> list[str]:
 
 async def recent(tx: Tx, limit: int) -> list[ChatRow]:
     return await tx.rows(sa.select(chats).order_by(chats.c.created_at.desc()).limit(limit), ChatRow)
+
+
+async def channels(tx: Tx, surface: str, limit: int) -> list[Place]:
+    """The channels of a surface where chats live, that of the newest chat first."""
+    where = (chats.c.organisation, chats.c.channel)
+    found = await tx.run(
+        sa.select(*where)
+        .where(chats.c.surface == surface)
+        .group_by(*where)
+        .order_by(sa.func.max(chats.c.created_at).desc(), *where)
+        .limit(limit)
+    )
+    return [Place(surface, row.organisation, row.channel, "") for row in found]

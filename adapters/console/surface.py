@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from aiohttp import web
@@ -15,6 +16,7 @@ from rich.console import Console
 from adapters.console.screen import Screen
 from adapters.console.session import Interrupted, Session
 from bot.card import Card, TaskCard
+from bot.finding import Finding
 from bot.group import GroupCard
 from bot.surface import Actor, Content, Entry, File, Pace, Place, Posted, Reply, Together
 
@@ -80,6 +82,12 @@ class ConsoleSurface:
             for card in await self._entry.open_cards(self.place):  # asked before this start
                 self.screen.card(self.place, card)
             await Session(self.screen, self._entry, read, actor=self.actor, place=self.place).run()
+
+    async def ready(self) -> bool:
+        return True
+
+    async def check(self, places: Sequence[Place], people: Sequence[str]) -> list[Finding]:
+        return []
 
     def _show(self, place: Place, message_id: str, content: Content) -> None:
         match content:

@@ -19,7 +19,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from adapters.slack import actions, blocks, limits, modals, pages
+from adapters.slack import actions, apology, blocks, limits, modals, pages
 from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import Click, Submission
@@ -299,20 +299,21 @@ class Clicks:
         self, click: Click, view_id: str, looking: asyncio.Task[Card | str], draw: Draw
     ) -> None:
         found = await looking
-        await self._update(view_id, modals.saying(found) if isinstance(found, str) else draw(found))
+        await self._update(
+            view_id, lambda: modals.saying(found) if isinstance(found, str) else draw(found)
+        )
 
-    async def _update(self, view_id: str, view: modals.View) -> None:
-        try:
-            await self._client.views_update(view_id=view_id, view=view)
-        except _FAILURES as error:  # closed in the meantime, or Slack is not there
-            log.warning("A modal was not filled: %s", _named(error))
+    async def _update(self, view_id: str, drawn: Callable[[], modals.View]) -> None:
+        await apology.fill(self._client, view_id, drawn)
 
     async def _turn(self, click: Click) -> None:
         """Shows another page of a card in its modal."""
         number = pages.number_of(click.nonce)
         found = await self._look(click, None, click.about)
-        view = modals.saying(found) if isinstance(found, str) else pages.page(found, number)
-        await self._update(click.view, view)
+        await self._update(
+            click.view,
+            lambda: modals.saying(found) if isinstance(found, str) else pages.page(found, number),
+        )
 
     async def _show_later(self, external_id: str, deciding: asyncio.Task[_Outcome]) -> None:
         """Shows what came of a form that took longer than Slack waits."""
@@ -335,7 +336,7 @@ class Clicks:
         """Tells the person alone: in the modal where they clicked, else by an ephemeral, or by the
         click's own address where that does not go."""
         if click.view:
-            await self._update(click.view, modals.saying(sentence))
+            await self._update(click.view, lambda: modals.saying(sentence))
             return
         try:
             if click.place is not None:

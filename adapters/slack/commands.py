@@ -15,7 +15,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from adapters.slack import blocks, limits, modals
+from adapters.slack import apology, blocks, limits, modals
 from adapters.slack.background import Background
 from adapters.slack.events import Heard, Person, Shortcut, Turned, Typed
 from adapters.slack.log import quiet
@@ -32,7 +32,6 @@ PENDING: Final = blocks.ACTION + "pending"  # a global one
 TURN: Final = blocks.ACTION + "page."  # and which button; its value is the number of the page
 
 _UNKNOWN: Final = "Slack did not say who you are just now: please try again."
-_BROKEN: Final = "Something went wrong here: please try again."
 _FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 
 
@@ -101,7 +100,7 @@ class Commands:
             return _UNKNOWN
         except Exception:
             log.exception("A command failed.")
-            return _BROKEN
+            return apology.SENTENCE
 
     async def _whispered(self, heard: Heard, name: str, argument: str) -> None:
         place = replace(heard.place, root="") if heard.at_root else heard.place
@@ -113,7 +112,7 @@ class Commands:
                 channel=place.channel,
                 thread_ts=place.root or None,  # a thread that only begins shows no ephemeral
                 user=heard.person.user,
-                **blocks.message(Reply(answer), self._organisation),
+                **_drawn(answer, self._organisation),
             )
         except _FAILURES as error:
             log.warning("An answer to a command did not go out: %s", _named(error))
@@ -148,15 +147,21 @@ class Commands:
             listing = Listing(_UNKNOWN)
         except Exception:
             log.exception("A list failed.")
-            listing = Listing(_BROKEN)
-        try:
-            await self._client.views_update(view_id=view, view=_modal(listing))
-        except _FAILURES as error:  # closed in the meantime, or Slack is not there
-            log.warning("A list was not shown: %s", _named(error))
+            listing = Listing(apology.SENTENCE)
+        await apology.fill(self._client, view, lambda: _modal(listing))
 
 
 def _private(answer: str) -> dict[str, Any]:
-    return {"response_type": "ephemeral", **blocks.message(Reply(answer), "")}
+    return {"response_type": "ephemeral", **_drawn(answer, "")}
+
+
+def _drawn(answer: str, organisation: str) -> dict[str, Any]:
+    """The answer, or the sentence that it could not be drawn."""
+    try:
+        return blocks.message(Reply(answer), organisation)
+    except Exception:
+        log.exception("An answer to a command could not be drawn.")
+        return {"text": apology.SENTENCE}
 
 
 def _modal(listing: Listing) -> modals.View:

@@ -25,6 +25,7 @@ class Unknown(Exception):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"users.info: {reason}")
+        self.reason = reason
 
 
 class People:

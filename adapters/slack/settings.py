@@ -14,13 +14,16 @@ SCOPES: Final = frozenset(
     {
         "app_mentions:read",
         "channels:history",
+        "channels:read",
         "chat:write",
         "commands",
         "files:write",
         "groups:history",
+        "groups:read",
         "im:history",
         "im:write",
         "mpim:history",
+        "usergroups:read",
         "users:read",
     }
 )

@@ -27,28 +27,47 @@ _WRONG_TOKEN: Final = frozenset(
 )
 
 
-async def listen(
-    app: AsyncApp, client: AsyncWebClient, token: str, clock: Clock, started: asyncio.Event
-) -> None:
-    """Hears people until cancelled. Raises ConfigError for an app token that Slack refuses.
+class Socket:
+    """Hears people while `listen` runs."""
 
-    slack_sdk 3.48 can stay connected and deaf for hours (its receiving task ends and its monitor
-    looks only at the socket): then the whole handler is made anew, not only its connection."""
-    await _check(client, token)
-    while True:
-        handler = AsyncSocketModeHandler(
-            app, token, logger=app.logger, web_client=client, ping_interval=PING_SECONDS
-        )
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await handler.connect_async()  # type: ignore[no-untyped-call]
-            started.set()
-            await _until_deaf(handler.client, clock)
-            log.warning("Slack's socket went deaf and is made anew.")
-        except TimeoutError:
-            log.warning("Slack's socket could not be opened and is tried anew.")
-        finally:
-            await _closed(handler)
+    def __init__(self, app: AsyncApp, client: AsyncWebClient, token: str, clock: Clock) -> None:
+        self._app = app
+        self._client = client
+        self._token = token
+        self._clock = clock
+        self._connected: Any = None  # slack_sdk's client, once it was connected
+
+    async def ready(self) -> bool:
+        """Whether what Slack sends now would be heard."""
+        return self._connected is not None and await _hears(self._connected)
+
+    async def listen(self, started: asyncio.Event) -> None:
+        """Hears people until cancelled. Raises ConfigError for an app token that Slack refuses.
+
+        slack_sdk 3.48 can stay connected and deaf for hours (its receiving task ends and its
+        monitor looks only at the socket): then the whole handler is made anew, not only its
+        connection."""
+        await _check(self._client, self._token)
+        while True:
+            handler = AsyncSocketModeHandler(
+                self._app,
+                self._token,
+                logger=self._app.logger,
+                web_client=self._client,
+                ping_interval=PING_SECONDS,
+            )
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    await handler.connect_async()  # type: ignore[no-untyped-call]
+                self._connected = handler.client
+                started.set()
+                await _until_deaf(handler.client, self._clock)
+                log.warning("Slack's socket went deaf and is made anew.")
+            except TimeoutError:
+                log.warning("Slack's socket could not be opened and is tried anew.")
+            finally:
+                self._connected = None
+                await _closed(handler)
 
 
 async def _check(client: AsyncWebClient, token: str) -> None:
@@ -70,8 +89,14 @@ async def _until_deaf(client: Any, clock: Clock) -> None:
         await clock.sleep(WATCH_SECONDS)
         if client.message_processor.done():
             return
-        receiving = client.message_receiver is not None and not client.message_receiver.done()
-        silent = 0 if receiving and await client.is_connected() else silent + 1
+        silent = 0 if await _hears(client) else silent + 1
+
+
+async def _hears(client: Any) -> bool:
+    working = (client.message_receiver, client.message_processor)
+    if any(task is None or task.done() for task in working):
+        return False
+    return bool(await client.is_connected())
 
 
 async def _closed(handler: AsyncSocketModeHandler) -> None:

@@ -14,7 +14,7 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 import aiohttp
@@ -27,7 +27,7 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack import direct, events, group, sockets
+from adapters.slack import apology, direct, doctor, events, group, sockets
 from adapters.slack.background import Background
 from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN
 from adapters.slack.events import SURFACE, Malformed
@@ -37,6 +37,7 @@ from adapters.slack.settings import SlackSettings
 from adapters.slack.workspaces import OneWorkspace, Workspace, Workspaces, web_client
 from bot import commands
 from bot.clock import Clock
+from bot.finding import Finding
 from bot.surface import Content, Entry, Message, Pace, Place, Posted, Together
 from storage.database import DatabaseUnavailable
 
@@ -50,6 +51,9 @@ _TRAPS: Final = (  # slack_bolt 1.30 reads these by itself: OAuth, another token
     "SLACK_BOT_TOKEN",
     "SLACK_VERIFICATION_TOKEN",
 )
+
+Work = Callable[[dict[str, Any], Workspace], Awaitable[dict[str, Any] | None]]
+"""Does what a person asked for; returns what Slack is answered."""
 
 
 class SlackSurface:
@@ -66,6 +70,7 @@ class SlackSurface:
         self._background = Background()
         self._workspaces: Workspaces = OneWorkspace(settings, entry, clock, self._background)
         self._listening = False
+        self._socket: sockets.Socket | None = None
         self._app = self._bolt()
 
     # Out
@@ -103,6 +108,15 @@ class SlackSurface:
             return []
         return [web.post(self._settings.path, self._receive)]
 
+    async def ready(self) -> bool:
+        if self._settings.mode == "socket":
+            return self._socket is not None and await self._socket.ready()
+        return self._listening
+
+    async def check(self, places: Sequence[Place], people: Sequence[str]) -> list[Finding]:
+        dispatch = self._app.async_dispatch
+        return await doctor.examine(self._settings, dispatch, self._clock, places, people)
+
     async def run(self, started: asyncio.Event) -> None:
         """Raises ConfigError when Slack refuses a token."""
         timeout = aiohttp.ClientTimeout(total=_CALL_SECONDS)
@@ -114,7 +128,8 @@ class SlackSurface:
                     client = web_client(self._settings.base_url)
                     client.session = session
                     token = self._settings.app_token
-                    await sockets.listen(self._app, client, token, self._clock, started)
+                    self._socket = sockets.Socket(self._app, client, token, self._clock)
+                    await self._socket.listen(started)
                 started.set()
                 await asyncio.Event().wait()
             finally:
@@ -163,30 +178,27 @@ class SlackSurface:
         async def on_other_event() -> None:
             """Acknowledged, so that Slack does not repeat what nobody asked for."""
 
-        async def on_click(ack: AsyncAck, body: dict[str, Any], context: AsyncBoltContext) -> None:
-            await self._press(body, of(context))
-            await ack()
+        async def tells(body: dict[str, Any], context: AsyncBoltContext) -> None:
+            workspace = self._workspaces.known(context.team_id or "")
+            client = workspace.client if workspace else web_client(self._settings.base_url)
+            await apology.tell(client, body)
 
-        async def on_submission(
-            ack: AsyncAck, body: dict[str, Any], context: AsyncBoltContext
-        ) -> None:
-            await ack(await self._send(body, of(context)))
+        def listening(work: Work) -> Callable[..., Awaitable[None]]:
+            """The listener of something that Slack never repeats: acknowledged whatever happens,
+            last, with nothing after it that could fail."""
 
-        async def on_command(
-            ack: AsyncAck, body: dict[str, Any], context: AsyncBoltContext
-        ) -> None:
-            answer = await self._type(body, of(context))
-            await (ack(answer) if answer else ack())
+            async def listener(
+                ack: AsyncAck, body: dict[str, Any], context: AsyncBoltContext
+            ) -> None:
+                try:
+                    answer = await work(body, of(context))
+                except Exception:
+                    log.exception("What a person did failed.")
+                    answer = apology.acknowledgement(body)
+                    self._background.start(tells(body, context))
+                await (ack(answer) if answer else ack())
 
-        async def on_shortcut(
-            ack: AsyncAck, body: dict[str, Any], context: AsyncBoltContext
-        ) -> None:
-            self._shortcut(body, of(context))
-            await ack()
-
-        async def on_turn(ack: AsyncAck, body: dict[str, Any], context: AsyncBoltContext) -> None:
-            self._turn(body, of(context))
-            await ack()
+            return listener
 
         async def on_error(error: Exception) -> None:
             """The answer stays the 500 that Bolt prepared: Slack delivers an event again."""
@@ -209,12 +221,12 @@ class SlackSurface:
         for event in events.EVENTS:
             app.event(event)(on_event)
         app.event(re.compile(".*"))(on_other_event)
-        app.command(COMMAND)(on_command)
+        app.command(COMMAND)(listening(self._type))
         for shortcut in (STATUS, PENDING):
-            app.shortcut(shortcut)(on_shortcut)
-        app.action(re.compile(f"{re.escape(TURN)}.*"))(on_turn)
-        app.action(re.compile(".*"))(on_click)
-        app.view(re.compile(".*"))(on_submission)
+            app.shortcut(shortcut)(listening(self._shortcut))
+        app.action(re.compile(f"{re.escape(TURN)}.*"))(listening(self._turn))
+        app.action(re.compile(".*"))(listening(self._press))
+        app.view(re.compile(".*"))(listening(self._send))
         app.error(on_error)
         return app
 
@@ -263,7 +275,7 @@ class SlackSurface:
             return {}
         return await workspace.commands.slash(typed)
 
-    def _shortcut(self, body: dict[str, Any], workspace: Workspace) -> None:
+    async def _shortcut(self, body: dict[str, Any], workspace: Workspace) -> None:
         try:
             used = events.shortcut(body, workspace.me)
         except Malformed as wrong:
@@ -271,7 +283,7 @@ class SlackSurface:
             return
         workspace.commands.shortcut(used)
 
-    def _turn(self, body: dict[str, Any], workspace: Workspace) -> None:
+    async def _turn(self, body: dict[str, Any], workspace: Workspace) -> None:
         try:
             turned = events.turned(body, workspace.me)
         except Malformed as wrong:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from email.utils import formatdate
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -205,6 +206,7 @@ class FakeSlack(People):
         if self._fault(method, "drop") and request.transport is not None:
             request.transport.abort()
         headers = {"x-slack-req-id": self.world.number("req")}
+        headers["Date"] = formatdate(self.clock.now(), usegmt=True)
         if token == BOT_TOKEN:
             headers["x-oauth-scopes"] = ",".join(sorted(self.world.scopes))
         return web.json_response(answer, headers=headers)

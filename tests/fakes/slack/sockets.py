@@ -18,6 +18,7 @@ class _Connection:
     socket: web.WebSocketResponse
     request: web.Request
     waiting: dict[str, asyncio.Future[Json]] = field(default_factory=dict)
+    silent: bool = False
 
 
 class Sockets:
@@ -47,7 +48,7 @@ class Sockets:
         if ticket not in self.tickets or len(self) >= MAX_CONNECTIONS:
             return web.Response(status=403)
         self.tickets.discard(ticket)
-        socket = web.WebSocketResponse()
+        socket = web.WebSocketResponse(autoping=False)
         await socket.prepare(request)
         connection = _Connection(socket, request)
         self._connections.append(connection)
@@ -66,6 +67,8 @@ class Sockets:
 
     async def _listen(self, connection: _Connection) -> None:
         async for message in connection.socket:
+            if message.type is WSMsgType.PING and not connection.silent:
+                await connection.socket.pong(message.data)
             if message.type is not WSMsgType.TEXT:
                 continue
             answer: Any = json.loads(message.data)
@@ -103,6 +106,11 @@ class Sockets:
             self._connections.remove(connection)
             await connection.socket.send_json({"type": "disconnect", "reason": reason})
             await connection.socket.close()
+
+    def fall_silent(self) -> None:
+        """Answer no ping of the connections that are open now, as a line that is dead."""
+        for connection in self._connections:
+            connection.silent = True
 
     def abort(self) -> None:
         """Cut every line without a goodbye."""

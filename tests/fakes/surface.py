@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from bot.card import Card
-from bot.surface import Content, DeliveryError, Pace, Place, Posted, Reply
+from bot.surface import Content, DeliveryError, Pace, Place, Posted, Reply, Status
 
 _ids = count(1)
 
@@ -30,6 +30,8 @@ class MemorySurface:
     whispers: list[tuple[str, str]] = field(default_factory=list)
     failures: list[DeliveryError] = field(default_factory=list)
     posts: int = 0
+    statuses: bool = False
+    shows: list[tuple[Place, Status]] = field(default_factory=list)
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         error = self.failures.pop(0) if self.failures else None
@@ -48,12 +50,17 @@ class MemorySurface:
         self.shown[message_id].content = content
         self.shown[message_id].edits += 1
 
-    async def find(self, place: Place, nonce: str) -> Posted | None:
+    async def find(self, place: Place, nonce: str, *, live: bool = False) -> Posted | None:
         found = (key for key, one in self.shown.items() if one.nonce == nonce)
         return next((Posted(place, key) for key in found), None)
 
     async def whisper(self, place: Place, user: str, text: str) -> None:
         self.whispers.append((user, text))
+
+    async def status(self, place: Place, status: Status) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.shows.append((place, status))
 
     def split(self, text: str) -> list[str]:
         return [text]

@@ -229,6 +229,31 @@ async def test_being_told_to_wait_the_stream_goes_on_later(http: World) -> None:
     assert not http.slack.calls_of("chat.stopStream")
 
 
+@pytest.mark.parametrize("fault", ["internal_error", "500"])
+async def test_a_stream_that_may_have_begun_is_not_posted_as_well(http: World, fault: str) -> None:
+    place = await direct(http)
+    if fault == "500":
+        http.slack.fail_next("chat.startStream", status=500)
+    else:
+        http.slack.fail_next("chat.startStream", fault)
+    with pytest.raises(DeliveryError) as failed:
+        await http.surface.post(place, live("one"), "n1")
+    assert failed.value.maybe_sent
+    assert seen(http.slack, place) == []
+
+
+async def test_being_told_to_wait_a_stream_is_ended_later(http: World) -> None:
+    place = await direct(http)
+    ts = (await http.surface.post(place, live("one, "), "n1")).message_id
+    http.slack.fail_next("chat.stopStream", status=429, retry_after=7)
+    with pytest.raises(DeliveryError) as failed:
+        await http.surface.edit(place, ts, Reply("one, two."))
+    assert failed.value.retry_after == 7
+    assert not http.slack.calls_of("chat.update")
+    await http.surface.edit(place, ts, Reply("one, two."))
+    assert is_whole(http.slack, place, "one, two.")
+
+
 async def test_nothing_is_appended_to_a_stream_that_may_have_taken_it(http: World) -> None:
     place = await direct(http)
     ts = (await http.surface.post(place, live("one, "), "n1")).message_id

@@ -10,7 +10,7 @@ from jsonschema import Draft7Validator
 
 from adapters.slack import events
 from adapters.slack.commands import COMMAND, PENDING, STATUS
-from adapters.slack.settings import SCOPES, SlackSettings
+from adapters.slack.settings import PROMPTS, SCOPES, SlackSettings
 from adapters.slack.transport import SlackSurface
 from tests.fakes.clock import FakeClock
 
@@ -87,6 +87,11 @@ def test_the_manifest_has_the_command_and_the_shortcuts_that_have_a_listener() -
         STATUS: "message",
         PENDING: "global",
     }
+
+
+def test_the_manifest_suggests_what_the_settings_suggest() -> None:
+    agent = manifest()["features"]["agent_view"]
+    assert agent["suggested_prompts"] == [one.model_dump() for one in PROMPTS]
 
 
 def test_interactivity_and_socket_mode_are_on() -> None:

@@ -195,8 +195,8 @@ async def test_the_home_tab_is_offered_none(http: World) -> None:
 async def test_prompts_that_are_refused_are_logged_and_nothing_else(
     http: World, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refusal = {"status": 500} if fault == "500" else {"error": fault}
-    http.slack.fail_next(PROMPT, **refusal, times=2)  # type: ignore[arg-type]
+    refusal: dict[str, Any] = {"status": 500} if fault == "500" else {"error": fault}
+    http.slack.fail_next(PROMPT, **refusal, times=2)
     with caplog.at_level(logging.WARNING):
         await http.slack.open_home("U_ANA", "messages")
         await http.slack.open_home("U_ANA", "messages")

@@ -31,7 +31,7 @@ async def test_a_stream_belongs_in_a_thread_and_in_a_channel_to_one_reader(
     root = await slack.say("U_ANA", "C_OPS", "hello")
     where: Json = {"channel": "C_OPS", "thread_ts": root}
     assert await refusal(client.chat_startStream(**where)) == "missing_recipient_user_id"
-    reader = {"recipient_user_id": "U_ANA"}
+    reader: Json = {"recipient_user_id": "U_ANA"}
     assert await refusal(client.chat_startStream(**where, **reader)) == "missing_recipient_team_id"
     await client.chat_startStream(**where, **reader, recipient_team_id="T1")
     direct = slack.direct_channel("U_ANA")
@@ -105,9 +105,9 @@ async def test_a_reader_stops_the_streams_of_a_thread(
 async def test_the_end_of_a_stream_moves_the_session(
     slack: FakeSlack, client: AsyncWebClient
 ) -> None:
-    for given, status in (({}, "active"), ({"session_status": "suspended"}, "suspended")):
+    for given, status in ((None, "active"), ("suspended", "suspended")):
         stream = await begun(slack, client)
-        await client.chat_stopStream(**stream, **given)
+        await client.chat_stopStream(**stream, session_status=given)
         root = slack.message(stream["channel"], stream["ts"])["thread_ts"]
         assert slack.world.sessions[stream["channel"], root]["status"] == status
 

@@ -9,7 +9,8 @@ from bot.card import draw_task
 from bot.core import Core, Job, new_id
 from bot.group import GroupCard, draw_group
 from bot.outage import Outages
-from bot.reply import ANSWER_FILE, is_whole, not_attached
+from bot.reply import ANSWER_FILE, is_whole, may_grow, not_attached
+from bot.session import status_of
 from bot.surface import Content, DeliveryError, File, Posted, Reply, Surface
 from storage import audit, calls, chats, files, outbox, questions
 from storage.calls import CallRow, CallState
@@ -23,6 +24,7 @@ LEASE_SECONDS = 60.0  # longer than any surface takes to answer or to time out
 ATTEMPTS = 8
 BACKOFF_SECONDS = 1.0
 BACKOFF_LIMIT = 300.0
+STATUS_ATTEMPTS = 2  # what is shown beside a thread is soon out of date
 UNKNOWN_VERSION = 0  # of a message that an earlier attempt left there: it is drawn anew
 
 
@@ -53,6 +55,9 @@ class Deliverer:
         if surface is None:
             await self._failed(row, DeliveryError(f"the surface {row.surface} is not running"))
             return
+        if row.action == Action.STATUS:
+            await self._show_status(surface, row)
+            return
         async with self.core.db.read() as tx:
             content, version = await self._content(tx, row)
             copy = None if row.posting_id is None else await outbox.posting(tx, row.posting_id)
@@ -67,6 +72,8 @@ class Deliverer:
                     await surface.edit(copy.place, copy.message_id, content)
                 case Action.POST:
                     posted, version = await self._post(surface, row, content, version)
+                case Action.STATUS:
+                    raise AssertionError("a status is no message")
         except DeliveryError as error:
             await self._failed(row, error)
             return
@@ -81,12 +88,32 @@ class Deliverer:
     ) -> tuple[Posted, int]:
         """The message, and the version of its subject that it shows."""
         if row.state == "sending":  # a crash or a lost answer left it so: it may be there
-            earlier = await surface.find(row.place, row.nonce)
-            if earlier is not None:
+            earlier = await surface.find(row.place, row.nonce, live=may_grow(row.subject))
+            if earlier is not None and not await self._shows_other(earlier, row.subject):
                 # A file is what it was: nothing edits it.
                 return earlier, version if isinstance(content, File) else UNKNOWN_VERSION
         self._spend(row.place.channel_key)
         return await surface.post(row.place, content, row.nonce), version
+
+    async def _shows_other(self, found: Posted, subject: str) -> bool:
+        async with self.core.db.read() as tx:
+            return await outbox.shows_other(tx, found.place, found.message_id, subject)
+
+    async def _show_status(self, surface: Surface, row: OutboxRow) -> None:
+        assert row.chat_id is not None
+        async with self.core.db.read() as tx:
+            status = await status_of(tx, row.chat_id)
+        try:
+            await surface.status(row.place, status)
+        except DeliveryError as error:
+            await self._failed(row, error)
+            return
+        except Exception as error:
+            log.exception("a status raised", subject=row.subject)
+            await self._failed(row, DeliveryError(type(error).__name__))
+            return
+        async with self.core.db.transaction("record_status") as tx:
+            await outbox.drop(tx, row)
 
     async def _content(self, tx: Tx, row: OutboxRow) -> tuple[Content, int]:
         """What the row shows as of now, and which version of its subject that is."""
@@ -114,7 +141,7 @@ class Deliverer:
             return File(ANSWER_FILE, "text/markdown", (row.text or "").encode()), row.version
         post = row if row.action == Action.WHISPER else await outbox.post_of(tx, row.subject)
         assert post is not None
-        return Reply(post.text or ""), post.version
+        return Reply(post.text or "", live=post.live), post.version
 
     async def _group(self, tx: Tx, subject: str) -> GroupCard:
         asking = {call.id: call for call in await calls.on_card(tx, subject)}
@@ -171,7 +198,13 @@ class Deliverer:
         if error.retry_after is not None and row.action == Action.POST:
             self._quiet_until[row.place.channel_key] = now + error.retry_after
         async with self.core.db.transaction("record_failure") as tx:
-            if error.permanent or (not limited and row.attempts + 1 >= ATTEMPTS):
+            tries = STATUS_ATTEMPTS if row.action == Action.STATUS else ATTEMPTS
+            over = error.permanent or (not limited and row.attempts + 1 >= tries)
+            if over and row.action == Action.STATUS:
+                log.warning("a status is not shown", chat=row.chat_id, error=str(error))
+                await outbox.drop(tx, row)
+                return
+            if over:
                 await self._outages.given_up(tx, row, error)
                 lost = error.locked_out or bool(error.unreachable)
                 await outbox.give_up(tx, row, error=str(error), now=now, out_of_reach=lost)

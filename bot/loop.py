@@ -15,6 +15,7 @@ from bot.opening import open_outcome
 from bot.reply import close_turn
 from bot.results import append_results
 from bot.run import ATTEMPTS, CallRunner
+from bot.session import announce
 from bot.stop import stop
 from bot.tool import NobodyToAsk
 from bot.turn import TurnRunner, WaitForModel
@@ -82,6 +83,7 @@ class Loop:
             text = "I could not finish this because of a fault on my side. Write to try again."
             await close_turn(self.core, tx, held.chat, last.position + 1, text)
             await chats.release(tx, held.chat.id, held.chat.epoch, stirs=None, wake_at=None)
+            await announce(self.core, tx, held.chat)
             await self.core.wake(tx, Job.CHAT, held.chat.id)
         self._failures.pop(held.chat.id, None)
         return True
@@ -90,6 +92,7 @@ class Loop:
         with contextlib.suppress(DatabaseUnavailable):
             async with self.core.db.transaction("let_go") as tx:
                 await chats.release(tx, held.chat.id, held.chat.epoch, stirs=None, wake_at=None)
+                await announce(self.core, tx, held.chat)
 
     async def _lease(self, chat_id: str) -> Held | None:
         now = self.core.now()
@@ -101,6 +104,7 @@ class Loop:
                 return None
             for call in await calls.stranded(tx, chat.id, chat.epoch):
                 await self._recover(tx, chat, call)
+            await announce(self.core, tx, chat)
             return Held(self.core, chat)
 
     async def _recover(self, tx: Tx, chat: ChatRow, call: CallRow) -> None:
@@ -218,6 +222,7 @@ class _Drive:
                 tx, self.chat.id, self.chat.epoch, stirs=stirs, wake_at=wake_at
             )
             if released:
+                await announce(self.core, tx, self.chat)
                 return True
             now = await chats.get(tx, self.chat.id)
         if now is None or now.epoch != self.chat.epoch:

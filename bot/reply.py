@@ -59,14 +59,16 @@ async def say(
     text: str | Parts,
     *,
     priority: Priority = Priority.POST,
+    live: bool = False,
 ) -> None:
     """Makes `subject` say `text` in the chat's thread: a new post, or an edit of the earlier one.
+    `live`: more of it is to come.
 
     A single text is cut to what one message holds; `parts_of` makes several of a long one. A
     subject that is said again after a crash is the same message, not a second one."""
     said = Parts((_short(text),)) if isinstance(text, str) else text
     for number, part in enumerate(said.parts):
-        name = subject if number == 0 else f"{subject}.{number}"
+        name = _part(subject, number)
         row = await outbox.post_of(tx, name)
         if row is None:
             await outbox.post(
@@ -76,13 +78,20 @@ async def say(
                 subject=name,
                 chat_id=chat.id,
                 text=part,
+                live=live,
                 now=core.now(),
             )
-        elif await outbox.rewrite(tx, row.id, part):
+        elif await outbox.rewrite(tx, row.id, part, live=live):
             await outbox.edit_all(tx, name, priority=priority, now=core.now())
-    await _withdraw_rest(core, tx, subject, len(said.parts))
+    await _withdraw(core, tx, subject, max(1, len(said.parts)))
     if said.whole is not None:
         await _attach(core, tx, chat, subject, said.whole)
+    await core.wake(tx, Job.DELIVER, chat.place.channel_key)
+
+
+async def unsay(core: Core, tx: Tx, chat: ChatRow, subject: str) -> None:
+    """Takes back what was said under `subject`, if anything was: it is not said after all."""
+    await _withdraw(core, tx, subject, 0)
     await core.wake(tx, Job.DELIVER, chat.place.channel_key)
 
 
@@ -96,10 +105,9 @@ def _short(text: str) -> str:
     return clean if len(clean) <= ONE_MESSAGE else f"{clean[:ONE_MESSAGE]}…"
 
 
-async def _withdraw_rest(core: Core, tx: Tx, subject: str, parts: int) -> None:
-    """Further parts of a longer text that was said before are no longer said."""
-    number = max(1, parts)
-    while (row := await outbox.post_of(tx, f"{subject}.{number}")) is not None:
+async def _withdraw(core: Core, tx: Tx, subject: str, number: int) -> None:
+    """The parts from `number` on of a text that was said before are no longer said."""
+    while (row := await outbox.post_of(tx, _part(subject, number))) is not None:
         if await outbox.rewrite(tx, row.id, "(withdrawn)"):
             await outbox.edit_all(tx, row.subject, priority=Priority.POST, now=core.now())
         number += 1
@@ -128,9 +136,7 @@ async def not_attached(core: Core, tx: Tx, subject: str) -> None:
     """The file with a whole answer was given up: its first messages do not promise it any more."""
     said = subject.removeprefix(_WHOLE).rpartition(":")[0]
     number = 0
-    while (
-        row := await outbox.post_of(tx, said if number == 0 else f"{said}.{number}")
-    ) is not None:
+    while (row := await outbox.post_of(tx, _part(said, number))) is not None:
         told = (row.text or "").replace(_ATTACHED, _NOT_ATTACHED)
         if await outbox.rewrite(tx, row.id, told):
             await redraw(core, tx, row.subject, priority=Priority.POST)
@@ -150,8 +156,17 @@ async def close_turn(core: Core, tx: Tx, chat: ChatRow, position: int, text: str
     await say(core, tx, chat, reply_subject(chat, position), text)
 
 
+def _part(subject: str, number: int) -> str:
+    return subject if number == 0 else f"{subject}.{number}"
+
+
 def reply_subject(chat: ChatRow, position: int) -> str:
     return f"reply:{chat.id}:{position}"
+
+
+def may_grow(subject: str) -> bool:
+    """Whether what was posted under `subject` may have been the beginning of a reply."""
+    return subject.startswith("reply:") and "." not in subject
 
 
 class LiveReply:
@@ -176,4 +191,12 @@ class LiveReply:
     async def _show(self, text: str, now: float) -> None:
         async with self._core.db.transaction("show_reply") as tx:
             if await chats.fence(tx, self._chat.id, self._chat.epoch, until=now + self._lease):
-                await say(self._core, tx, self._chat, self._subject, text, priority=Priority.LIVE)
+                await say(
+                    self._core,
+                    tx,
+                    self._chat,
+                    self._subject,
+                    text,
+                    priority=Priority.LIVE,
+                    live=True,
+                )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -37,6 +38,7 @@ __all__ = [
     "Posted",
     "Reply",
     "Response",
+    "Status",
     "Surface",
     "Together",
     "Verb",
@@ -140,9 +142,10 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the agent says: Markdown of the model, or a sentence of ours."""
+    """What the agent says: Markdown of the model, or a sentence of ours. `live`: it still grows."""
 
     text: str
+    live: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,14 @@ class Posted:
 
     place: Place
     message_id: str
+
+
+class Status(StrEnum):
+    """What a chat is doing, for a surface that shows it beside the thread."""
+
+    PROCESSING = "processing"
+    SUSPENDED = "suspended"  # people are asked
+    CLOSED = "closed"  # nothing is owed
 
 
 class DeliveryError(Exception):
@@ -213,22 +224,28 @@ class Together:
 
 class Surface(Protocol):
     """One adapter. Every method but `split`, `link` and `direct` raises DeliveryError. `together`:
-    None where every approval has a card of its own."""
+    None where every approval has a card of its own. `statuses`: whether it shows what a chat is
+    doing."""
 
     name: str
     pace: Pace
     together: Together | None
+    statuses: bool
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         """Posts into the thread, or to the person (`direct`). `nonce` travels with it."""
 
     async def edit(self, place: Place, message_id: str, content: Content) -> None: ...
 
-    async def find(self, place: Place, nonce: str) -> Posted | None:
-        """An earlier post with this nonce, if it did get through."""
+    async def find(self, place: Place, nonce: str, *, live: bool = False) -> Posted | None:
+        """An earlier post with this nonce, if it did get through. `live`: it may have been a reply
+        that grows; where such a one carries no nonce, the last post of ours that has none."""
 
     async def whisper(self, place: Place, user: str, text: str) -> None:
         """Tells one person only."""
+
+    async def status(self, place: Place, status: Status) -> None:
+        """Shows what the chat of this thread is doing; asked only where `statuses` is true."""
 
     def split(self, text: str) -> list[str]:
         """A long reply as parts that each fit one message, in order, nothing left out."""

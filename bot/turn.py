@@ -15,7 +15,7 @@ from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.lease import LEASE_SECONDS, Held, LeaseLost
 from bot.model import ModelFailed, Settings, ToolSpec, TryLater, Turn
 from bot.opening import open_approvals
-from bot.reply import LiveReply, close_turn, parts_of, reply_subject, say
+from bot.reply import LiveReply, close_turn, parts_of, reply_subject, say, unsay
 from bot.tool import BadArguments, Tool
 from bot.transcript import (
     READING,
@@ -202,6 +202,8 @@ class TurnRunner:
             await chats.count_round(tx, chat.id, chat.rounds + 1)
             if turn.text.strip():
                 await say(self.core, tx, chat, reply_subject(chat, position), parts)
+            else:  # an attempt that failed may have shown some
+                await unsay(self.core, tx, chat, reply_subject(chat, position))
             round_ = _Round(
                 agent=agent,
                 message_id=message_id,

@@ -24,12 +24,14 @@ class Action(StrEnum):
     POST = "post"
     EDIT = "edit"
     WHISPER = "whisper"  # to one person only
+    STATUS = "status"  # what a chat is doing, shown beside its thread and not in it
 
 
 class Priority(IntEnum):
     SETTLED = 0  # buttons that must go, refusals a person waits for
     POST = 1
     LIVE = 2  # progress: the latest wins
+    STATUS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +131,12 @@ async def post(
     now: float,
     chat_id: str | None = None,
     text: str | None = None,
+    live: bool = False,
     call_id: str | None = None,
     priority: Priority = Priority.POST,
 ) -> None:
-    """`call_id`: the call that may not start while this is on its way (see calls.held_since)."""
+    """`live`: of a reply that still grows. `call_id`: the call that may not start while this is
+    on its way (see calls.held_since)."""
     await tx.run(
         sa.insert(outbox).values(
             nonce=nonce,
@@ -140,6 +144,7 @@ async def post(
             action=Action.POST,
             subject=subject,
             text=text,
+            live=live,
             call_id=call_id,
             priority=priority,
             state="waiting",
@@ -168,6 +173,54 @@ async def whisper(
             **place.columns(),
         )
     )
+
+
+async def show_status(tx: Tx, place: Place, *, nonce: str, chat_id: str, now: float) -> None:
+    """Asks for what a chat is doing to be shown; it is looked up when it is sent. One row of a
+    chat waits at most, and it is touched here, so that nobody sends it before this transaction
+    has committed: what it would show is what was."""
+    subject = f"status:{chat_id}"
+    waiting = await tx.change(
+        sa.update(outbox)
+        .where(
+            outbox.c.subject == subject,
+            outbox.c.action == Action.STATUS,
+            outbox.c.state == "waiting",
+        )
+        .values(due_at=now, attempts=0)
+    )
+    if waiting:
+        return
+    await tx.run(
+        sa.insert(outbox).values(
+            nonce=nonce,
+            chat_id=chat_id,
+            action=Action.STATUS,
+            subject=subject,
+            priority=Priority.STATUS,
+            state="waiting",
+            due_at=now,
+            created_at=now,
+            **place.columns(),
+        )
+    )
+
+
+async def drop(tx: Tx, row: OutboxRow) -> None:
+    """Of a status, once it was shown or given up: nothing remains to be known of it."""
+    await tx.change(sa.delete(outbox).where(outbox.c.id == row.id))
+
+
+async def shows_other(tx: Tx, place: Place, message_id: str, subject: str) -> bool:
+    """Whether a message is the recorded copy of another subject."""
+    found = sa.select(sa.func.count()).where(
+        postings.c.surface == place.surface,
+        postings.c.organisation == place.organisation,
+        postings.c.channel == place.channel,
+        postings.c.message_id == message_id,
+        postings.c.subject != subject,
+    )
+    return bool(await tx.value(found))
 
 
 async def postings_of(tx: Tx, subject: str) -> list[PostingRow]:
@@ -243,13 +296,13 @@ async def post_of(tx: Tx, subject: str) -> OutboxRow | None:
     )
 
 
-async def rewrite(tx: Tx, row_id: int, text: str) -> bool:
-    """New text for a reply; False when it says that already."""
+async def rewrite(tx: Tx, row_id: int, text: str, *, live: bool = False) -> bool:
+    """New text for a reply; False when it says that already. That it grows no more is news too."""
     return (
         await tx.change(
             sa.update(outbox)
-            .where(outbox.c.id == row_id, outbox.c.text != text)
-            .values(text=text, version=outbox.c.version + 1)
+            .where(outbox.c.id == row_id, sa.or_(outbox.c.text != text, outbox.c.live != live))
+            .values(text=text, live=live, version=outbox.c.version + 1)
         )
         == 1
     )

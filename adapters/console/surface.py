@@ -18,7 +18,7 @@ from adapters.console.session import Interrupted, Session
 from bot.card import Card, TaskCard
 from bot.finding import Finding
 from bot.group import GroupCard
-from bot.surface import Actor, Content, Entry, File, Pace, Place, Posted, Reply, Together
+from bot.surface import Actor, Content, Entry, File, Pace, Place, Posted, Reply, Status, Together
 
 
 class ConsoleSurface:
@@ -28,6 +28,7 @@ class ConsoleSurface:
     name = "console"
     pace = Pace()
     together: Together | None = None
+    statuses = False
 
     def __init__(self, entry: Entry, *, user: str, thread: str, console: Console) -> None:
         self._entry = entry
@@ -45,7 +46,7 @@ class ConsoleSurface:
     async def edit(self, place: Place, message_id: str, content: Content) -> None:
         self._show(place, message_id, content)
 
-    async def find(self, place: Place, nonce: str) -> Posted | None:
+    async def find(self, place: Place, nonce: str, *, live: bool = False) -> Posted | None:
         """None: a terminal cannot be searched, and after a restart it is another terminal. What
         may have been printed before is printed again, which is better than not at all."""
         return None
@@ -53,6 +54,9 @@ class ConsoleSurface:
     async def whisper(self, place: Place, user: str, text: str) -> None:
         to = "" if user == self.actor.user else f"(to {user}) "
         self.screen.say(f"{to}{text}")
+
+    async def status(self, place: Place, status: Status) -> None:
+        """Never asked: a terminal shows nothing beside its thread."""
 
     def split(self, text: str) -> list[str]:
         return [text]

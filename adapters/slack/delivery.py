@@ -11,17 +11,17 @@ import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack import blocks, limits
+from adapters.slack import blocks, limits, refusal, stream
 from adapters.slack.direct import Direct, is_person, placed
 from adapters.slack.events import Identity
 from adapters.slack.reach import LOCKED_OUT, UNREACHABLE
-from adapters.slack.refusal import code_of, pointers_of, retry_after, status_of
+from adapters.slack.refusal import code_of, pointers_of, retry_after
+from adapters.slack.stream import METADATA, Streams
 from adapters.slack.text import escape, shorten
-from bot.surface import Content, DeliveryError, File, Place, Posted
+from bot.surface import Content, DeliveryError, File, Place, Posted, Reply
 
 log = logging.getLogger(__name__)
 
-METADATA: Final = "interlock"
 _PAGE: Final = 200
 _DIRECT_PAGES: Final = 5
 
@@ -56,17 +56,17 @@ _PERMANENT: Final = frozenset(
         *_REFUSED_CONTENT,
     }
 )
-_UNSURE: Final = frozenset({"internal_error", "fatal_error", "request_timeout"})
 
 
 class Delivery:
     """Speaks to Slack for the outbox. The client must not retry by itself: a post that was taken
     before its connection dropped would be posted twice (slack_sdk 3.48, its default handler)."""
 
-    def __init__(self, client: AsyncWebClient, me: Identity) -> None:
+    def __init__(self, client: AsyncWebClient, me: Identity, streams: Streams) -> None:
         self._client = client
         self._me = me
         self._direct = Direct(client)
+        self._streams = streams
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         async def send(shown: dict[str, Any]) -> Posted:
@@ -85,6 +85,10 @@ class Delivery:
         if isinstance(content, File):
             return await self._upload(place, content, nonce)
         with _typed("post", unsure=True):
+            if isinstance(content, Reply) and content.live:
+                streamed = await self._streams.start(place, content.text, nonce)
+                if streamed is not None:
+                    return Posted(place, streamed)
             try:
                 return await send(placed(blocks.message(content, self._me.team), *about))
             except SlackApiError as error:
@@ -105,20 +109,29 @@ class Delivery:
 
     async def edit(self, place: Place, message_id: str, content: Content) -> None:
         async def send(shown: dict[str, Any]) -> None:
-            await self._client.chat_update(channel=place.channel, ts=message_id, **shown)
+            await self._streams.update(place, message_id, shown)
 
         about = (content, place, self._me)
         with _typed("edit"):
+            if (
+                isinstance(content, Reply)
+                and content.live
+                and await self._streams.append(place, message_id, content.text)
+            ):
+                return
             try:
                 await send(placed(blocks.message(content, self._me.team), *about))
             except SlackApiError as error:
                 _or_raise(error)
                 await send(placed(blocks.minimal(content), *about))
 
-    async def find(self, place: Place, nonce: str) -> Posted | None:
+    async def find(self, place: Place, nonce: str, *, live: bool = False) -> Posted | None:
+        """A stream carries no metadata, and everything else of ours does: of a reply that may have
+        been begun as one, the last message of ours without any is what a dead process left."""
         if is_person(place):
             return await self._find_direct(place, nonce)
-        cursor = ""
+        cursor, stray = "", ""
+        begun = live and stream.direct(place)
         with _typed("find"):
             while True:
                 page = await self._client.conversations_replies(
@@ -131,9 +144,12 @@ class Delivery:
                 for message in page.get("messages") or ():
                     if _carries(message, self._me, nonce):
                         return Posted(place, str(message["ts"]))
+                    if begun and _unmarked(message, self._me):
+                        stray = str(message["ts"])
                 cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
                 if not cursor:
-                    return None
+                    break
+        return Posted(place, stray) if stray else None
 
     async def _find_direct(self, place: Place, nonce: str) -> Posted | None:
         """Among the latest messages with a person: what was lost was posted a moment ago."""
@@ -169,13 +185,21 @@ def _posted(place: Place, channel: str, ts: str) -> Posted:
     return Posted(place, ts)
 
 
+def _ours(message: dict[str, Any], me: Identity) -> bool:
+    return bool(message.get("bot_id") == me.bot or message.get("user") == me.user)
+
+
+def _unmarked(message: dict[str, Any], me: Identity) -> bool:
+    marks = ("metadata", "files", "subtype")
+    return _ours(message, me) and not any(message.get(mark) for mark in marks)
+
+
 def _carries(message: dict[str, Any], me: Identity, nonce: str) -> bool:
-    ours = message.get("bot_id") == me.bot or message.get("user") == me.user
     metadata = message.get("metadata") or {}
     payload = metadata.get("event_payload") or {}
     named = any(str(one.get("name", "")).startswith(nonce) for one in message.get("files") or ())
     marked = metadata.get("event_type") == METADATA and payload.get("nonce") == nonce
-    return ours and (marked or named)
+    return _ours(message, me) and (marked or named)
 
 
 def _or_raise(error: SlackApiError) -> None:
@@ -192,14 +216,14 @@ def _typed(what: str, *, unsure: bool = False) -> Iterator[None]:
     try:
         yield
     except SlackApiError as error:
-        code, status = code_of(error), status_of(error)
+        code = code_of(error)
         raise DeliveryError(
             f"Slack {what}: {code}",
             retry_after=retry_after(error),
             permanent=code in _PERMANENT,
             unreachable=UNREACHABLE.get(code, ""),
             locked_out=code in LOCKED_OUT,
-            maybe_sent=unsure and (status >= 500 or code in _UNSURE),
+            maybe_sent=unsure and refusal.unsure(error),
         ) from None
     except aiohttp.ClientConnectorError as error:
         raise DeliveryError(f"Slack {what}: {type(error).__name__}") from None

@@ -15,7 +15,10 @@ from adapters.slack.actions import ACTION, SELECT
 from bot.surface import Place
 
 SURFACE: Final = "slack"
-EVENTS: Final = ("app_mention", "message")
+HEARD: Final = ("app_mention", "message")
+STOPPED: Final = "agent_session_stopped"
+OPENED: Final = "app_home_opened"
+EVENTS: Final = (*HEARD, STOPPED, OPENED)
 
 _SAID: Final = (None, "thread_broadcast", "file_share")  # subtypes a person writes
 _TS: Final = re.compile(r"[0-9]{1,12}\.[0-9]{6}")
@@ -50,7 +53,7 @@ class Person:
 @dataclass(frozen=True, slots=True)
 class Heard:
     """Something a person said to the bot or in a thread that may be one of its chats. `named`:
-    it mentions the bot."""
+    it mentions the bot. `direct`: it is a direct message."""
 
     keys: tuple[str, ...]
     place: Place
@@ -59,6 +62,7 @@ class Heard:
     starts: bool
     source: str
     named: bool
+    direct: bool = False
 
     @property
     def at_root(self) -> bool:
@@ -128,6 +132,15 @@ class Turned:
     view: str
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A person opened the app: its home, or their direct messages with it (`tab`)."""
+
+    tab: str
+    person: Person
+    channel: str
+
+
 def shaped(body: object) -> bool:
     """Whether the payload has the shape that Bolt takes for granted. slack_bolt 1.30 fails on any
     other before a listener sees it, in its error handler too (`to_step` in `payload_utils.py`)."""
@@ -157,7 +170,7 @@ def heard(body: Mapping[str, Any], me: Identity) -> Heard | None:
     channel talk without a mention, a reply to somebody else. Raises Malformed."""
     event = _mapping(body, "event")
     kind = event.get("type")
-    if kind not in EVENTS or not _for_us(body, me):
+    if kind not in HEARD or not _for_us(body, me):
         return None
     if event.get("subtype") not in _SAID or any(
         event.get(key) for key in ("bot_id", "bot_profile", "hidden", "edited")
@@ -184,7 +197,35 @@ def heard(body: Mapping[str, Any], me: Identity) -> Heard | None:
         starts=direct or named,
         source=ts,
         named=named,
+        direct=direct,
     )
+
+
+def stopped(body: Mapping[str, Any], me: Identity) -> Heard | None:
+    """The stop button of an agent's session: the same as saying `stop` in its thread. None when it
+    is not for us, or names no thread. Raises Malformed."""
+    event = _mapping(body, "event")
+    if not _for_us(body, me) or not event.get("thread_ts") or not event.get("user"):
+        return None
+    channel, root = _id(event, "channel"), _ts(event, "thread_ts")
+    return Heard(
+        keys=(f"slack:{_text(body, 'event_id')}",),
+        place=Place(SURFACE, me.team, channel, root),
+        person=Person(_id(event, "user"), _team(event, "user_team")),
+        text="stop",
+        starts=False,
+        source="",
+        named=True,
+    )
+
+
+def opened(body: Mapping[str, Any], me: Identity) -> Opened | None:
+    """What a person opened of the app; None when it is not for us. Raises Malformed."""
+    event = _mapping(body, "event")
+    if not _for_us(body, me):
+        return None
+    person = Person(_id(event, "user"), _team(event, "user_team"))
+    return Opened(_text(event, "tab"), person, _id(event, "channel"))
 
 
 def click(body: Mapping[str, Any], me: Identity) -> Click:

@@ -6,9 +6,25 @@ text of a 5xx page (its `get` then fails), and aiohttp's when the body was no JS
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from slack_sdk.errors import SlackApiError
+
+NOT_OFFERED: Final = frozenset(  # to this app or in this workspace: asking again is of no use
+    {
+        "access_denied",
+        "feature_disabled",
+        "feature_not_enabled",
+        "method_deprecated",
+        "missing_scope",
+        "no_permission",
+        "not_allowed",
+        "not_allowed_token_type",
+        "team_access_not_granted",
+        "unknown_method",
+    }
+)
+_UNSURE: Final = frozenset({"internal_error", "fatal_error", "request_timeout"})
 
 
 def status_of(error: SlackApiError) -> int:
@@ -21,6 +37,11 @@ def code_of(error: SlackApiError) -> str:
     """Slack's error code, or the status when it gave none."""
     code = _data(error).get("error")
     return code if isinstance(code, str) else f"status {status_of(error)}"
+
+
+def unsure(error: SlackApiError) -> bool:
+    """Whether Slack may have done it nevertheless."""
+    return status_of(error) >= 500 or code_of(error) in _UNSURE
 
 
 def pointers_of(error: SlackApiError) -> list[str]:

@@ -13,6 +13,7 @@ from bot.secrets import ConfigError, secret
 SCOPES: Final = frozenset(
     {
         "app_mentions:read",
+        "assistant:write",
         "channels:history",
         "channels:read",
         "chat:write",
@@ -29,6 +30,22 @@ SCOPES: Final = frozenset(
 )
 
 
+class Prompt(BaseModel):
+    """Something a person may say with one click: what the button reads, and what is said."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str = Field(min_length=1, max_length=100)
+    message: str = Field(min_length=1, max_length=1_000)
+
+
+PROMPTS: Final = (  # the manifest has the same
+    Prompt(title="What waits for me?", message="pending"),
+    Prompt(title="What is going on?", message="status"),
+    Prompt(title="What can I type?", message="help"),
+)
+
+
 class SlackOptions(BaseModel):
     """What the configuration file may say."""
 
@@ -37,6 +54,7 @@ class SlackOptions(BaseModel):
     mode: Literal["socket", "http"] | None = None
     base_url: str = Field("https://slack.com/api/", pattern=r"^https?://.+")
     path: str = Field("/slack/events", pattern=r"^/[\w./-]*$")
+    prompts: tuple[Prompt, ...] = Field(PROMPTS, max_length=4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +68,7 @@ class SlackSettings:
     bot_token: str
     app_token: str
     signing_secret: str
+    prompts: tuple[Prompt, ...] = PROMPTS
 
     def __repr__(self) -> str:
         return f"SlackSettings(mode={self.mode!r}, base_url={self.base_url!r}, path={self.path!r})"
@@ -76,7 +95,9 @@ def read(options: Mapping[str, object]) -> SlackSettings:
         )
     if mode == "http" and not signing_secret:
         raise _needed("SLACK_SIGNING_SECRET", "the signing secret from Basic Information")
-    return SlackSettings(mode, given.base_url, given.path, bot_token, app_token, signing_secret)
+    return SlackSettings(
+        mode, given.base_url, given.path, bot_token, app_token, signing_secret, given.prompts
+    )
 
 
 def _needed(name: str, what: str) -> ConfigError:

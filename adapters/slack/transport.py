@@ -38,7 +38,7 @@ from adapters.slack.workspaces import OneWorkspace, Workspace, Workspaces, web_c
 from bot import commands
 from bot.clock import Clock
 from bot.finding import Finding
-from bot.surface import Content, Entry, Message, Pace, Place, Posted, Together
+from bot.surface import Content, Entry, Message, Pace, Place, Posted, Status, Together
 from storage.database import DatabaseUnavailable
 
 log = logging.getLogger(__name__)
@@ -62,6 +62,7 @@ class SlackSurface:
     name = SURFACE
     pace = Pace(interval=1.1, burst=3)
     together: Together | None = Together(above=4, size=group.MOST)
+    statuses = True
 
     def __init__(self, settings: SlackSettings, entry: Entry, clock: Clock) -> None:
         self._settings = settings
@@ -83,13 +84,17 @@ class SlackSurface:
         workspace = await self._workspaces.find(place.organisation)
         await workspace.delivery.edit(place, message_id, content)
 
-    async def find(self, place: Place, nonce: str) -> Posted | None:
+    async def find(self, place: Place, nonce: str, *, live: bool = False) -> Posted | None:
         workspace = await self._workspaces.find(place.organisation)
-        return await workspace.delivery.find(place, nonce)
+        return await workspace.delivery.find(place, nonce, live=live)
 
     async def whisper(self, place: Place, user: str, text: str) -> None:
         workspace = await self._workspaces.find(place.organisation)
         await workspace.delivery.whisper(place, user, text)
+
+    async def status(self, place: Place, status: Status) -> None:
+        workspace = await self._workspaces.find(place.organisation)
+        await workspace.sessions.show(place, status)
 
     def split(self, text: str) -> list[str]:
         return split(text)
@@ -175,6 +180,12 @@ class SlackSurface:
         async def on_event(body: dict[str, Any], context: AsyncBoltContext) -> None:
             await self._hear(body, of(context))
 
+        async def on_stop(body: dict[str, Any], context: AsyncBoltContext) -> None:
+            self._stop(body, of(context))
+
+        async def on_opening(body: dict[str, Any], context: AsyncBoltContext) -> None:
+            self._open(body, of(context))
+
         async def on_other_event() -> None:
             """Acknowledged, so that Slack does not repeat what nobody asked for."""
 
@@ -218,8 +229,10 @@ class SlackSurface:
                 attaching_conversation_kwargs_enabled=False,
                 before_authorize=_Shaped(),
             )
-        for event in events.EVENTS:
+        for event in events.HEARD:
             app.event(event)(on_event)
+        app.event(events.STOPPED)(on_stop)
+        app.event(events.OPENED)(on_opening)
         app.event(re.compile(".*"))(on_other_event)
         app.command(COMMAND)(listening(self._type))
         for shortcut in (STATUS, PENDING):
@@ -238,7 +251,7 @@ class SlackSurface:
             return
         if heard is None:
             return
-        if heard.named and (command := commands.read(heard.text)) is not None:
+        if (heard.named or heard.direct) and (command := commands.read(heard.text)) is not None:
             workspace.commands.mention(heard, *command)
             return
         message = Message(
@@ -250,6 +263,25 @@ class SlackSurface:
             source=heard.source,
         )
         await self._entry.message(message)
+
+    def _stop(self, body: dict[str, Any], workspace: Workspace) -> None:
+        try:
+            pressed = events.stopped(body, workspace.me)
+        except Malformed as wrong:
+            log.warning("A press of the stop button was refused: %s", wrong)
+            return
+        if pressed is not None:
+            workspace.sessions.forget(pressed.place)
+            workspace.commands.mention(pressed, pressed.text, "")
+
+    def _open(self, body: dict[str, Any], workspace: Workspace) -> None:
+        try:
+            opened = events.opened(body, workspace.me)
+        except Malformed as wrong:
+            log.warning("An opening of the app was refused: %s", wrong)
+            return
+        if opened is not None and opened.tab == "messages":
+            self._background.start(workspace.sessions.suggest(opened.channel))
 
     async def _press(self, body: dict[str, Any], workspace: Workspace) -> None:
         try:

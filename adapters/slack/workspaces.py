@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -19,7 +20,9 @@ from adapters.slack.events import Identity
 from adapters.slack.log import quiet
 from adapters.slack.people import People
 from adapters.slack.refusal import code_of
-from adapters.slack.settings import SCOPES, SlackSettings
+from adapters.slack.sessions import Sessions
+from adapters.slack.settings import PROMPTS, SCOPES, Prompt, SlackSettings
+from adapters.slack.stream import Streams
 from bot.clock import Clock
 from bot.secrets import ConfigError
 from bot.surface import DeliveryError, Entry
@@ -41,6 +44,7 @@ class Workspace:
     delivery: Delivery
     clicks: Clicks
     commands: Commands
+    sessions: Sessions
 
     @classmethod
     def of(
@@ -50,9 +54,11 @@ class Workspace:
         entry: Entry,
         clock: Clock,
         background: Background,
+        prompts: Sequence[Prompt] = PROMPTS,
     ) -> Workspace:
         people = People(client, clock, me.team)
-        delivery = Delivery(client, me)
+        sessions = Sessions(client, prompts)
+        delivery = Delivery(client, me, Streams(client, sessions.shown))
         return cls(
             me=me,
             client=client,
@@ -60,6 +66,7 @@ class Workspace:
             delivery=delivery,
             clicks=Clicks(entry, client, delivery, people, background),
             commands=Commands(entry, client, people, background, me.team),
+            sessions=sessions,
         )
 
 
@@ -91,13 +98,16 @@ class OneWorkspace:
         self._entry = entry
         self._clock = clock
         self._background = background
+        self._prompts = settings.prompts
         self._client = web_client(settings.base_url, settings.bot_token)
         self._workspace: Workspace | None = None
 
     async def start(self, session: aiohttp.ClientSession) -> None:
         self._client.session = session
         me = await self._identify()
-        self._workspace = Workspace.of(me, self._client, self._entry, self._clock, self._background)
+        self._workspace = Workspace.of(
+            me, self._client, self._entry, self._clock, self._background, self._prompts
+        )
 
     def stop(self) -> None:
         self._workspace = None

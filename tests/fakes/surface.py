@@ -7,7 +7,7 @@ from itertools import count
 
 from bot.card import Card
 from bot.group import GroupCard
-from bot.surface import Content, DeliveryError, Pace, Place, Posted, Reply, Together
+from bot.surface import Content, DeliveryError, Pace, Place, Posted, Reply, Status, Together
 
 _ids = count(1)
 
@@ -33,6 +33,8 @@ class MemorySurface:
     failures: list[DeliveryError] = field(default_factory=list)
     posts: int = 0
     directs: bool = False
+    statuses: bool = False
+    shows: list[tuple[Place, Status]] = field(default_factory=list)
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         error = self.failures.pop(0) if self.failures else None
@@ -53,12 +55,17 @@ class MemorySurface:
         self.shown[message_id].content = content
         self.shown[message_id].edits += 1
 
-    async def find(self, place: Place, nonce: str) -> Posted | None:
+    async def find(self, place: Place, nonce: str, *, live: bool = False) -> Posted | None:
         found = ((key, one.place) for key, one in self.shown.items() if one.nonce == nonce)
         return next((Posted(there, key) for key, there in found), None)
 
     async def whisper(self, place: Place, user: str, text: str) -> None:
         self.whispers.append((user, text))
+
+    async def status(self, place: Place, status: Status) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.shows.append((place, status))
 
     def split(self, text: str) -> list[str]:
         return [text]

@@ -175,8 +175,11 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def running(slack: FakeSlack, entry: Entry, mode: Mode) -> AsyncIterator[SlackSurface]:
-    surface = open_surface({"mode": mode, "base_url": slack.base_url}, entry, slack.clock)
+async def running(
+    slack: FakeSlack, entry: Entry, mode: Mode, **options: object
+) -> AsyncIterator[SlackSurface]:
+    given = {"mode": mode, "base_url": slack.base_url} | options
+    surface = open_surface(given, entry, slack.clock)
     assert isinstance(surface, SlackSurface)
     app = web.Application()
     app.add_routes(surface.routes())

@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 from adapters.slack.events import (
     Identity,
     Malformed,
+    Opened,
     Person,
     click,
     heard,
+    opened,
     permalink,
     readable,
     shaped,
     shortcut,
+    stopped,
     submission,
     turned,
     typed,
@@ -413,3 +416,56 @@ def test_a_selection_in_a_shape_that_slack_does_not_send_is_refused(menu: Any) -
 def test_a_state_in_a_shape_that_slack_does_not_send_is_refused(state: Any) -> None:
     with pytest.raises(Malformed):
         click(selecting(None) | {"state": state}, ME)
+
+
+# The stop button, and what a person opened
+
+
+def stop_event(**given: Any) -> dict[str, Any]:
+    inner = {"type": "agent_session_stopped", "thread_ts": "1.000001", "streaming_message_ts": []}
+    return event(**(inner | {"channel_type": None, "text": None, "ts": None} | given))
+
+
+def test_the_stop_button_is_stop_said_in_its_thread() -> None:
+    found = stopped(stop_event(streaming_message_ts=["1.000002"]), ME)
+    assert found is not None
+    assert found.place == Place("slack", "T1", "C_OPS", "1.000001")
+    assert found.person.user == "U_ANA"
+    assert (found.text, found.keys, found.at_root) == ("stop", ("slack:Ev1",), False)
+
+
+@pytest.mark.parametrize("given", [{"user": None}, {"thread_ts": None}])
+def test_a_stop_without_a_person_or_a_thread_is_nobodys(given: dict[str, Any]) -> None:
+    assert stopped(stop_event(**given), ME) is None
+
+
+def test_a_stop_in_another_workspace_is_not_ours() -> None:
+    assert stopped(stop_event() | {"team_id": "T2"}, ME) is None
+    assert opened(event(type="app_home_opened", tab="home") | {"team_id": "T2"}, ME) is None
+
+
+@pytest.mark.parametrize("given", [{"user": 5}, {"channel": "a b"}, {"thread_ts": "soon"}])
+def test_a_stop_in_a_shape_that_slack_does_not_send_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(Malformed):
+        stopped(stop_event(**given), ME)
+
+
+def test_what_a_person_opened_is_read() -> None:
+    found = opened(event(type="app_home_opened", tab="messages", channel="D1"), ME)
+    assert found is not None
+    assert (found.tab, found.person.user, found.channel) == ("messages", "U_ANA", "D1")
+    assert isinstance(found, Opened)
+    with pytest.raises(Malformed):
+        opened(event(type="app_home_opened", channel="D1"), ME)
+
+
+def test_only_a_direct_message_is_direct() -> None:
+    one, two = (
+        heard(event(channel_type="im", channel="D1"), ME),
+        heard(event(thread_ts="0.000001"), ME),
+    )
+    assert one is not None
+    assert one.direct
+    assert not one.named
+    assert two is not None
+    assert not two.direct

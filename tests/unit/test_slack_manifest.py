@@ -14,7 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack import events
 from adapters.slack.commands import COMMAND, PENDING, STATUS
-from adapters.slack.settings import SCOPES, SlackSettings
+from adapters.slack.settings import PROMPTS, SCOPES, SlackSettings
 from adapters.slack.transport import SlackSurface
 from tests.fakes.clock import FakeClock
 
@@ -329,6 +329,11 @@ def test_the_tabs_and_the_agent_view_are_on_where_the_code_uses_them() -> None:
     agent = {"assistant_threads_setSuggestedPrompts"}
     agent |= {method for method in used() if method.startswith("agents_sessions_")}
     assert ("agent_view" in features) is bool(agent & used())
+
+
+def test_the_manifest_suggests_what_the_settings_suggest() -> None:
+    agent = manifest()["features"]["agent_view"]
+    assert agent["suggested_prompts"] == [one.model_dump() for one in PROMPTS]
 
 
 def test_interactivity_and_socket_mode_are_on() -> None:

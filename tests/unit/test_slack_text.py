@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from adapters.slack import limits
 from adapters.slack.blocks import message
 from adapters.slack.parts import split
-from adapters.slack.text import chunks, escape, link, plain, sections, shorten
+from adapters.slack.text import (
+    chunks,
+    escape,
+    inert_markdown,
+    link,
+    plain,
+    sections,
+    shorten,
+)
 from bot.surface import Reply
 from bot.text import visible
 from tests.fakes.slack import text_of
@@ -349,3 +357,42 @@ def test_chunks_joined_are_the_text(text: str, size: int) -> None:
     pieces = chunks(text, size)
     assert "".join(pieces) == text
     assert all(len(piece) <= size for piece in pieces)
+
+
+# --- Text that streams
+
+
+@pytest.mark.row("B84")
+@settings(max_examples=300, deadline=None)
+@given(TEXTS)
+def test_in_a_stream_whatever_the_model_says_pings_nobody_and_links_nothing(text: str) -> None:
+    assert pings_in({"markdown_text": inert_markdown(text), "ts": "1.000001"}, "C1") == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS, TEXTS)
+def test_what_streams_of_a_text_is_how_more_of_it_begins(text: str, more: str) -> None:
+    assert inert_markdown(text + more).startswith(inert_markdown(text))
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS)
+def test_what_streams_is_the_text_with_nothing_to_be_seen_added(text: str) -> None:
+    shown = inert_markdown(text).replace("\u200b", "")
+    back = shown.replace("&lt;", "<").replace("&gt;", ">")
+    assert back == text.replace("\u200b", "").replace("&lt;", "<").replace("&gt;", ">")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[Approve](https://evil.test)",
+        "[Approve][1]\n\n[1]: https://evil.test",
+        "![pixel](https://evil.test/p.png?secret)",
+        "https://evil.test/?secret",
+        "<https://evil.test>",
+    ],
+)
+def test_in_a_stream_nothing_leads_anywhere(text: str) -> None:
+    shown = inert_markdown(text)
+    assert not re.search(r"\]\(|\]\[|\]:|://|<", shown)

@@ -1,4 +1,4 @@
-"""The chat.* methods (posting, editing, ephemerals, links, streams) and the response URLs."""
+"""The chat.* methods (posting, editing, ephemerals, links) and the response URLs."""
 
 import json
 import re
@@ -20,8 +20,6 @@ from tests.fakes.slack.workspace import (
     SlackError,
     Workspace,
 )
-
-STREAM_SECONDS = 300.0
 
 
 def _content(args: Args) -> Json:
@@ -132,12 +130,13 @@ def update(world: Workspace, args: Args) -> Json:
     channel, message = _own_message(world, args, "cant_update_message")
     if channel.archived:
         raise SlackError("is_inactive")
-    if (channel.id, message["ts"]) in world.streams:
+    if world.streaming(channel.id, message["ts"]):
         raise SlackError("streaming_state_conflict")
     given = [key for key in ("text", "blocks", "attachments", "markdown_text") if key in args.given]
     if not given and "metadata" not in args.given:
         raise SlackError("no_text")
     changed: Json = dict(_metadata(args))
+    message.pop("streaming_state", None)
     if given:
         for gone in ("blocks", "attachments", "markdown_text"):
             message.pop(gone, None)
@@ -202,64 +201,6 @@ def get_permalink(world: Workspace, args: Args) -> Json:
     if root and root != ts:
         link += f"?thread_ts={root}&cid={channel.id}"
     return {"channel": channel.id, "permalink": link}
-
-
-# Streams
-
-
-def start_stream(world: Workspace, args: Args) -> Json:
-    """chat.startStream: in a thread; in a channel it must say who watches."""
-    channel = _writable(world, args.need("channel", "channel_not_found"))
-    args.need("thread_ts")
-    thread = _thread(channel, args)
-    if channel.kind != "im":
-        args.need("recipient_user_id", "missing_recipient_user_id")
-        args.need("recipient_team_id", "missing_recipient_team_id")
-    message = {"text": _streamed(args), "streaming_state": "in_progress", **thread}
-    stored = world.store_own(channel, message)
-    world.streams[channel.id, stored["ts"]] = world.clock.now()
-    return {"channel": channel.id, "ts": stored["ts"]}
-
-
-def _streamed(args: Args) -> str:
-    text = args.text("markdown_text")
-    for chunk in args.data("chunks") or []:
-        if chunk.get("type") not in ("markdown_text", "task_update", "plan_update", "blocks"):
-            raise SlackError("invalid_chunks")
-        text += str(chunk.get("text", ""))
-    if len(text) > limit("markdown.text.max_length"):
-        raise SlackError("msg_too_long")
-    return text
-
-
-def _open_stream(world: Workspace, args: Args) -> tuple[Channel, Json]:
-    channel, message = _own_message(world, args, "message_not_owned_by_app")
-    started = world.streams.get((channel.id, message["ts"]))
-    if started is None or world.clock.now() - started > STREAM_SECONDS:
-        raise SlackError("message_not_in_streaming_state")
-    return channel, message
-
-
-def append_stream(world: Workspace, args: Args) -> Json:
-    """chat.appendStream."""
-    channel, message = _open_stream(world, args)
-    added = _streamed(args)
-    message["text"] += added
-    world.pings += pings_in({"markdown_text": added, "ts": message["ts"]}, channel.id)
-    return {"channel": channel.id, "ts": message["ts"]}
-
-
-def stop_stream(world: Workspace, args: Args) -> Json:
-    """chat.stopStream."""
-    channel, message = _open_stream(world, args)
-    blocks = args.data("blocks", "invalid_blocks_format")
-    refuse_bad_content("", blocks, None)
-    added = _streamed(args)
-    shown = world.with_ids({"blocks": blocks, **_metadata(args)})
-    message.update(shown, text=message["text"] + added, streaming_state="completed")
-    world.pings += pings_in({**shown, "markdown_text": added, "ts": message["ts"]}, channel.id)
-    del world.streams[channel.id, message["ts"]]
-    return {"channel": channel.id, "ts": message["ts"], "message": _seen(message)}
 
 
 # Response URLs

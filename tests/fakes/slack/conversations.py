@@ -1,4 +1,4 @@
-"""Reading the workspace: conversations.*, users.*, usergroups.*; reactions, files, agent status."""
+"""Reading the workspace: conversations.*, users.*, usergroups.*; reactions, files."""
 
 from typing import Any
 
@@ -180,34 +180,6 @@ def add_reaction(world: Workspace, args: Args) -> Json:
     if reaction in world.reactions:
         raise SlackError("already_reacted")
     world.reactions.add(reaction)
-    return {}
-
-
-def set_thread_status(world: Workspace, args: Args) -> Json:
-    """assistant.threads.setStatus: an empty status clears it."""
-    channel = world.joined_channel(args.need("channel_id", "channel_not_found"))
-    thread = args.need("thread_ts")
-    if thread not in channel.messages:
-        raise SlackError("thread_not_found")
-    if "status" not in args.given:
-        raise invalid("missing required field: status")
-    if len(args.data("loading_messages") or []) > 10:
-        raise invalid("no more than 10 items allowed [json-pointer:/loading_messages]")
-    world.statuses[channel.id, thread] = (args.text("status"), world.clock.now())
-    return {}
-
-
-def set_session_status(world: Workspace, args: Args) -> Json:
-    """agents.sessions.setStatus."""
-    channel = world.joined_channel(args.need("channel_id", "channel_not_found"))
-    thread = args.need("thread_ts")
-    if thread not in channel.messages:
-        raise SlackError("thread_not_found")
-    if args.need("status") not in ("active", "processing", "suspended", "closed"):
-        raise invalid("must be one of active, processing, suspended, closed")
-    if len(args.text("title")) > 200:
-        raise invalid("must be less than 201 characters [json-pointer:/title]")
-    world.sessions[channel.id, thread] = dict(args.given)
     return {}
 
 

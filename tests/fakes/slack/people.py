@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tests.fakes.slack import chat, modals
+from tests.fakes.slack import chat, modals, streams
 from tests.fakes.slack.delivery import EVENT_SCOPES, Deliveries, Delivery
 from tests.fakes.slack.pressing import Pressing
 from tests.fakes.slack.workspace import (
@@ -184,6 +184,16 @@ class People(Pressing):
         if view is not None and tab == "home":
             opened["view"] = modals.shown(self.world, view)
         await self._event(where, {"type": "app_home_opened", **opened})
+
+    async def press_stop(self, user: str, channel: str, thread: str) -> None:
+        """Someone presses the stop button of the agent's session in a thread."""
+        where = self._where(user, channel)
+        session = self.world.sessions.get((channel, thread), {})
+        assert session.get("status") == "processing", "there is no stop button to press"
+        stopped = streams.stop_by_user(self.world, where, thread)
+        event: Json = {"channel": channel, "thread_ts": thread, "user": user}
+        event |= {"streaming_message_ts": stopped, "event_ts": self.world.new_ts()}
+        await self._event(where, {"type": "agent_session_stopped", **event})
 
     async def send_event(self, event: Json) -> Delivery:
         """Any other event, as it is."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.fakes.slack import chat, conversations, modals
+from tests.fakes.slack import agents, chat, conversations, modals, streams
 from tests.fakes.slack.args import Args
 from tests.fakes.slack.workspace import (
     APP_TOKEN,
@@ -40,9 +40,9 @@ METHODS: dict[str, Method] = {
     "chat.delete": Method(chat.delete, _WRITE, TIER_3),
     "chat.postEphemeral": Method(chat.post_ephemeral, _WRITE, TIER_4),
     "chat.getPermalink": Method(chat.get_permalink, (), SPECIAL),
-    "chat.startStream": Method(chat.start_stream, _WRITE, TIER_2),
-    "chat.appendStream": Method(chat.append_stream, _WRITE, TIER_4),
-    "chat.stopStream": Method(chat.stop_stream, _WRITE, TIER_2),
+    "chat.startStream": Method(streams.start, _WRITE, TIER_2),
+    "chat.appendStream": Method(streams.append, _WRITE, TIER_4),
+    "chat.stopStream": Method(streams.stop, _WRITE, TIER_2),
     "conversations.open": Method(
         conversations.open_conversation, ("im:write", "mpim:write"), TIER_3
     ),
@@ -61,9 +61,12 @@ METHODS: dict[str, Method] = {
     "views.update": Method(modals.update_view, (), TIER_4),
     "views.publish": Method(modals.publish_view, (), TIER_4),
     "assistant.threads.setStatus": Method(
-        conversations.set_thread_status, ("chat:write", "assistant:write"), SPECIAL
+        agents.set_thread_status, ("chat:write", "assistant:write"), SPECIAL
     ),
-    "agents.sessions.setStatus": Method(conversations.set_session_status, _WRITE, TIER_3),
+    "assistant.threads.setSuggestedPrompts": Method(
+        agents.set_suggested_prompts, ("assistant:write",), TIER_3
+    ),
+    "agents.sessions.setStatus": Method(agents.set_session_status, _WRITE, TIER_3),
     "reactions.add": Method(conversations.add_reaction, ("reactions:write",), TIER_3),
     "files.getUploadURLExternal": Method(conversations.get_upload_url, ("files:write",), TIER_4),
     "files.completeUploadExternal": Method(conversations.complete_upload, ("files:write",), TIER_4),

@@ -25,6 +25,7 @@ SIGNING_SECRET = "0123456789abcdef0123456789abcdef"
 TRIGGER_SECONDS = 3.0
 RESPONSE_URL_SECONDS = 1800.0
 RESPONSE_URL_USES = 5
+STREAM_SECONDS = 300.0
 
 DEFAULT_SCOPES = frozenset(
     {
@@ -224,7 +225,9 @@ class Workspace:
         self.response_urls: dict[str, ResponseUrl] = {}
         self.ephemerals: list[Ephemeral] = []
         self.streams: dict[tuple[str, str], float] = {}
-        """Open streaming messages, (channel, ts) -> when they were started."""
+        """Streaming messages that nobody ended, (channel, ts) -> when they were started."""
+        self.prompts: dict[str, list[Json]] = {}
+        """The suggested prompts of each direct conversation."""
         self.statuses: dict[tuple[str, str], tuple[str, float]] = {}
         self.sessions: dict[tuple[str, str], Json] = {}
         self.reactions: set[tuple[str, str, str]] = set()
@@ -341,6 +344,11 @@ class Workspace:
         for ts, message in channel.messages.items():
             if message.get("thread_ts") == root and ts != root:
                 yield message
+
+    def streaming(self, channel: str, ts: str) -> bool:
+        """Whether a message is a stream still: Slack ends one after five minutes."""
+        started = self.streams.get((channel, ts))
+        return started is not None and self.clock.now() - started <= STREAM_SECONDS
 
     def status(self, channel: str, thread: str) -> str:
         """The assistant status shown in a thread; it goes away after two minutes."""

@@ -132,7 +132,7 @@ def draw(question: QuestionRow, call: CallRow, agent: str) -> Card:
     state = _state(QuestionState(question.state))
     arguments = tuple(Argument(name, _shown(value)) for name, value in call.args.items())
     complete = fits(call.args)
-    notices = [question.body["notice"]] if question.body.get("notice") else []
+    notices = [question.body[key] for key in ("notice", "stale") if question.body.get(key)]
     if not complete:
         arguments = ()
         notices.append(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bot.approvers import askers_of, audience
+from bot.changed import stale_notice
 from bot.core import Core, Job
 from bot.outcome import outcome_question
 from bot.question import Asked, Kind, Purpose, new_nonce
@@ -74,6 +77,9 @@ def _audience(core: Core, chat: ChatRow, call: CallRow, purpose: Purpose) -> dic
 
 
 async def _open(core: Core, tx: Tx, chat: ChatRow, row: QuestionRow) -> None:
+    stale = await stale_notice(tx, chat.id)
+    if stale is not None:
+        row = replace(row, body={**row.body, "stale": stale})
     await questions.open_question(tx, row)
     await outbox.post(
         tx,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,17 @@ async def record(
             detail=detail,
             created_at=now,
         )
+    )
+
+
+async def newest(tx: Tx, chat_id: str, events: Sequence[str], *, since: float) -> AuditRow | None:
+    """The last of these events in a chat at or after a time."""
+    return await tx.first(
+        sa.select(audit)
+        .where(audit.c.chat_id == chat_id, audit.c.event.in_(events), audit.c.created_at >= since)
+        .order_by(audit.c.id.desc())
+        .limit(1),
+        AuditRow,
     )
 
 

@@ -1,7 +1,7 @@
 """Taking in what came with a message: its files, and the thread that it was written in.
 
-Both are fetched by the loop, outside of any transaction and before the message becomes history, so
-that no acknowledgement waits for them; a crash in between fetches them again and doubles nothing."""
+Both are fetched by the loop, outside of any transaction and before the message becomes history:
+no acknowledgement waits for them, and a crash in between fetches again and doubles nothing."""
 
 from __future__ import annotations
 
@@ -153,9 +153,7 @@ async def thread_before(core: Core, chat: ChatRow, first: MessageRow) -> list[Pi
     return quoting.unreadable(reason)
 
 
-async def take_up(
-    core: Core, tx: Tx, chat: ChatRow, position: int, before: Sequence[Piece]
-) -> int:
+async def take_up(core: Core, tx: Tx, chat: ChatRow, position: int, before: Sequence[Piece]) -> int:
     """Gives queued messages, up to one whose files are not settled, their places after `position`,
     the first with what stood `before` it; returns how many. Their words are final from here on."""
     agent = core.agents.get(chat.agent)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from prompt_toolkit import PromptSession
@@ -15,7 +17,18 @@ from rich.console import Console
 from adapters.console.screen import Screen
 from adapters.console.session import Interrupted, Session
 from bot.card import Card, TaskCard
-from bot.surface import Actor, Content, Entry, File, Pace, Place, Posted, Reply
+from bot.surface import (
+    Actor,
+    Content,
+    DeliveryError,
+    Earlier,
+    Entry,
+    File,
+    Pace,
+    Place,
+    Posted,
+    Reply,
+)
 
 
 class ConsoleSurface:
@@ -49,6 +62,12 @@ class ConsoleSurface:
     async def whisper(self, place: Place, user: str, text: str) -> None:
         to = "" if user == self.actor.user else f"(to {user}) "
         self.screen.say(f"{to}{text}")
+
+    async def earlier(self, place: Place, before: str) -> Earlier:
+        return Earlier(())
+
+    async def fetch(self, place: Place, reference: Mapping[str, Any], most: int) -> bytes:
+        raise DeliveryError("a terminal has no files", permanent=True)
 
     def split(self, text: str) -> list[str]:
         return [text]

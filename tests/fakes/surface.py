@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from bot.card import Card
-from bot.surface import Content, DeliveryError, Pace, Place, Posted, Reply
+from bot.surface import Content, DeliveryError, Earlier, Pace, Place, Posted, Reply
 
 _ids = count(1)
 
@@ -22,7 +24,11 @@ class Shown:
 @dataclass
 class MemorySurface:
     """`failures` are raised by the next deliveries, in turn; one that `maybe_sent` is shown all
-    the same, as when only the answer was lost."""
+    the same, as when only the answer was lost.
+
+    `thread` is what stood in every thread before the agent was called, `files` what people
+    attached, by the `id` of their reference; an error there is raised each time. What was read of
+    both is in `looked_up`."""
 
     name: str = "slack"
     pace: Pace = field(default_factory=Pace)
@@ -30,6 +36,9 @@ class MemorySurface:
     whispers: list[tuple[str, str]] = field(default_factory=list)
     failures: list[DeliveryError] = field(default_factory=list)
     posts: int = 0
+    thread: Earlier | Exception = field(default_factory=lambda: Earlier(()))
+    files: dict[str, bytes | Exception] = field(default_factory=dict)
+    looked_up: list[str] = field(default_factory=list)
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         error = self.failures.pop(0) if self.failures else None
@@ -54,6 +63,21 @@ class MemorySurface:
 
     async def whisper(self, place: Place, user: str, text: str) -> None:
         self.whispers.append((user, text))
+
+    async def earlier(self, place: Place, before: str) -> Earlier:
+        self.looked_up.append(f"before {before}")
+        if isinstance(self.thread, Exception):
+            raise self.thread
+        return self.thread
+
+    async def fetch(self, place: Place, reference: Mapping[str, Any], most: int) -> bytes:
+        self.looked_up.append(reference["id"])
+        found = self.files[reference["id"]]
+        if isinstance(found, Exception):
+            raise found
+        if len(found) > most:
+            raise DeliveryError(f"it is larger than {most} bytes", permanent=True)
+        return found
 
     def split(self, text: str) -> list[str]:
         return [text]

@@ -9,7 +9,7 @@ from bot.closing import redraw
 from bot.core import Core
 from bot.surface import Changed
 from bot.transcript import reworded
-from storage import audit, calls, chats, messages, outbox, questions, seen
+from storage import audit, chats, messages, outbox, questions, seen
 from storage.chats import ChatRow
 from storage.database import Tx
 from storage.messages import MessageRow
@@ -37,7 +37,7 @@ async def take_change(core: Core, event: Changed) -> bool:
         if message.position is None:
             await _change_queued(core, tx, chat, message, event.text)
         else:
-            await _mark(core, tx, chat, message, message.position, deleted=event.text is None)
+            await _mark(core, tx, chat, message, deleted=event.text is None)
         return True
 
 
@@ -54,21 +54,14 @@ async def _change_queued(
     )
 
 
-async def _mark(
-    core: Core, tx: Tx, chat: ChatRow, message: MessageRow, position: int, *, deleted: bool
-) -> None:
-    """Marks the cards of the calls that came after it."""
+async def _mark(core: Core, tx: Tx, chat: ChatRow, message: MessageRow, *, deleted: bool) -> None:
+    """Marks the open cards of the chat: what they ask about came after it, since nothing becomes
+    history while a call waits."""
     event = "request_deleted" if deleted else "request_edited"
     await _record(core, tx, chat, message, event)
     for question in await questions.open_in_chat(tx, chat.id):
-        call = None if question.call_id is None else await calls.get(tx, question.call_id)
-        asked = None if call is None else await messages.get(tx, call.message_id)
-        if asked is None or asked.position is None or asked.position <= position:
-            continue
-        if question.body.get("stale") == _NOTICES[event]:
-            continue
         body = {**question.body, "stale": _NOTICES[event]}
-        if await questions.rewrite(tx, question.id, body):
+        if body != question.body and await questions.rewrite(tx, question.id, body):
             await redraw(core, tx, outbox.card_of(question))
 
 

@@ -66,7 +66,7 @@ async def _read(
             break
         for message in page.get("messages") or ():
             ts = message.get("ts")
-            if isinstance(ts, str) and _TS.fullmatch(ts) and float(ts) < float(before):
+            if isinstance(ts, str) and _TS.fullmatch(ts):
                 found[ts] = message
         cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
         if not cursor:

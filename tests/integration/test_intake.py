@@ -469,6 +469,32 @@ async def test_a_crash_after_the_thread_was_read_doubles_nothing(db: Database) -
     assert w.surface.replies() == ["I see."]
 
 
+class Busy(MemorySurface):
+    """Somebody sends a file while the thread is read."""
+
+    there: list[World]
+
+    async def earlier(self, place: Place, before: str) -> Earlier:
+        await self.there[0].service.message(
+            message("", ref("F1", "log.txt"), source="1.8", actor=BEN)
+        )
+        return await super().earlier(place, before)
+
+
+async def test_a_file_that_comes_while_the_thread_is_read_is_not_left_out(db: Database) -> None:
+    surface = Busy(files={"F1": b"hello"})
+    w = world(db, "I see.", "That too.", surface=surface)
+    surface.there = [w]
+
+    await w.service.message(MENTION)
+    await w.settle()
+
+    assert [line.get("content", line.get("text")) for line in await read(w)] == [
+        *(MENTION.text, "", "hello")
+    ]
+    assert surface.replies() == ["I see.", "That too."]
+
+
 async def test_only_the_first_message_comes_with_the_thread(db: Database) -> None:
     w = world(db, "I see.")
     w.surface.thread = Earlier((ALERT,))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from adapters.slack import twins
 from bot.surface import DeliveryError, Earlier, Place
 from tests.fakes.slack import BOT_TOKEN, TEAM
 from tests.fakes.slack.web import Bucket
@@ -67,6 +69,25 @@ async def test_a_mention_whose_other_event_does_not_come_is_heard_all_the_same(
 
     (message,) = http.entry.messages
     assert (message.text, message.files) == ("look", ())
+
+
+async def test_of_a_mention_the_event_that_has_the_files_goes_first(
+    http: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(twins, "SECONDS", 60.0)
+    http.slack.bot_events -= {"message"}
+    file = http.slack.file("a.png", PNG)
+    sending = asyncio.create_task(http.slack.send_files("U_ANA", "C_OPS", [file], "<@U_BOT> look"))
+    await http.slack.until(lambda: http.slack.world.channels["C_OPS"].messages)
+    await asyncio.sleep(0.1)
+    assert http.entry.messages == []
+    (stored,) = http.slack.world.channels["C_OPS"].messages.values()
+    await http.slack.send_event(stored | {"channel": "C_OPS", "channel_type": "channel"})
+    assert [len(one.files) for one in http.entry.messages] == [1]
+    await sending
+
+    assert len(http.entry.messages) == 1
+    assert all(delivery.acked for _, delivery in http.slack.deliveries.sent)
 
 
 async def test_a_file_alone_is_heard_in_a_thread_and_in_a_direct_message(http: World) -> None:

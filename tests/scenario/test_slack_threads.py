@@ -79,13 +79,31 @@ async def test_a_thread_that_may_not_be_read_is_answered_and_logged(sqlite_db: D
         ]
 
 
-async def test_a_slow_thread_delays_no_acknowledgement(sqlite_db: Database) -> None:
-    async with product(sqlite_db, "Here.") as one:
-        one.root = await one.slack.say(BEN, OPS, "checkout is slow")
-        one.slack.delay_next("conversations.replies", 1.0)
-        await one.slack.mention(ANA, OPS, "what is this?", one.root)
+class Gate(WallClock):
+    """A clock whose long sleeps last until the gate is opened."""
 
-        assert all(delivery.elapsed < 1.0 for _, delivery in one.slack.deliveries.sent)
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        await (self.open.wait() if seconds > 60 else super().sleep(seconds))
+
+
+async def test_a_thread_that_is_read_slowly_delays_no_acknowledgement(
+    sqlite_db: Database,
+) -> None:
+    gate = Gate()
+    async with (
+        FakeSlack(gate) as slack,
+        product(sqlite_db, "Here.", workspace=slack) as one,
+    ):
+        one.root = await slack.say(BEN, OPS, "checkout is slow")
+        slack.delay_next("conversations.replies", 1_000.0)
+        await slack.mention(ANA, OPS, "what is this?", one.root)
+        assert all(delivery.acked for _, delivery in slack.deliveries.sent)
+        assert not one.model.requests
+
+        gate.open.set()
         await one.reads("Here.")
         assert "checkout is slow" in one.model_read()
 

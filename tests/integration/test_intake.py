@@ -268,6 +268,37 @@ async def test_a_file_that_kills_the_process_each_time_is_given_up(db: Database)
     assert surface.replies() == ["I see."]
 
 
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("name", ["claim_file", "record_file", "send_results"])
+async def test_a_process_that_dies_beside_a_commit_loses_and_doubles_nothing(
+    db: Database, moment: str, name: str
+) -> None:
+    w = world(db, "I see.")
+    w.surface.files = {"F1": b"hello", "F2": b"\x00"}
+    w.surface.thread = Earlier((Quoted("ben", "slow", 0.0),))
+    files = [ref("F1", "log.txt"), ref("F2", "graph.png", "image/png")]
+    await w.service.message(message("look", *files, source="1.7"))
+
+    def die(point: str) -> None:
+        if point == f"{moment} {name}":
+            raise Killed
+
+    db.points = die
+    with pytest.raises(Killed):
+        await Loop(w.core, "dead").complete((await the_chat(w)).id)
+    db.points = lambda point: None
+    w.clock.advance(60)
+    w = await w.restart()
+    await w.settle()
+
+    before, said, log, graph = await read(w)
+    assert before["earlier in the thread"] == "slow"
+    assert (said["text"], log["content"]) == ("look", "hello")
+    assert graph["note"].startswith("graph.png was not read")
+    assert len(w.surface.whispers) == 1
+    assert w.surface.replies() == ["I see."]
+
+
 async def test_a_file_sent_while_a_card_waits_is_fetched_then_and_read_afterwards(
     db: Database,
 ) -> None:

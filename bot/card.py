@@ -202,7 +202,7 @@ def draw(
     arguments = tuple(Argument(name, _shown(value)) for name, value in call.args.items())
     unread = None if asks else unreachable(call, attached)
     filed = not asks and attached is Attached.THERE and reach(call.args) is Reach.FILE
-    notices = [question.body["notice"]] if question.body.get("notice") else []
+    notices = [question.body[key] for key in ("notice", "stale") if question.body.get(key)]
     if unread is not None and state is CardState.OPEN and question.purpose == Purpose.APPROVAL:
         notices.append(unread)
     if filed:

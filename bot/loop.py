@@ -9,8 +9,9 @@ from typing import Any, assert_never
 import structlog
 
 from bot.core import Core, Job
+from bot.intake import WaitForFile, fetch_next, take_up, thread_before
 from bot.lease import LEASE_SECONDS, Held, LeaseLost, beating
-from bot.move import AskModel, Idle, Move, Pause, RunCalls, Send, Snapshot, Stop, next_move
+from bot.move import AskModel, Fetch, Idle, Move, Pause, RunCalls, Send, Snapshot, Stop, next_move
 from bot.opening import open_outcome
 from bot.reply import close_turn
 from bot.results import append_results
@@ -18,8 +19,9 @@ from bot.run import ATTEMPTS, CallRunner
 from bot.session import announce
 from bot.stop import stop
 from bot.tool import NobodyToAsk
+from bot.transcript import Piece
 from bot.turn import TurnRunner, WaitForModel
-from storage import calls, chats, messages
+from storage import attachments, calls, chats, messages
 from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
 from storage.database import DatabaseUnavailable, Tx
@@ -146,7 +148,7 @@ class _Drive:
                     moves = max(0, moves - 1)
                 try:
                     await self._make(move, snapshot)
-                except WaitForModel as wait:
+                except (WaitForModel, WaitForFile) as wait:
                     await self._release(None, wait.at)
                     return wait.at
         except asyncio.CancelledError:  # the process is told to go: what runs becomes unknown
@@ -172,10 +174,13 @@ class _Drive:
             ready = [call.id for call in round_ if call.state == CallState.READY]
             held = await calls.held_since(tx, ready) if ready else {}
             queued = await messages.queued(tx, chat.id)
+            fetching = await attachments.next_waiting(tx, chat.id) is not None
         self.held.chat = self.chat = chat
         if chat.cancelled_by is None:
             self.held.cancelled.clear()  # a stop that was heard as it was carried out
-        return Snapshot(chat=chat, last=last, calls=round_, queued=queued, held=held)
+        return Snapshot(
+            chat=chat, last=last, calls=round_, queued=queued, held=held, fetching=fetching
+        )
 
     async def _make(self, move: Move, snapshot: Snapshot) -> None:
         match move:
@@ -186,6 +191,8 @@ class _Drive:
                 await self._wait(until)
             case Idle():
                 await self._wait(None)
+            case Fetch():
+                await fetch_next(self.core, self.held)
             case Send():
                 await self._send(snapshot)
             case AskModel():
@@ -233,10 +240,11 @@ class _Drive:
         """The results of the round and what people said meanwhile become history."""
         last = snapshot.last
         position = 0 if last is None or last.position is None else last.position
+        before: list[Piece] = []
+        if last is None and snapshot.queued:
+            before = await thread_before(self.core, self.chat, snapshot.queued[0])
         async with self.core.db.transaction("send_results") as tx:
             await self.held.fence(tx)
             position = await append_results(self.core, tx, self.chat, position, snapshot.calls)
-            for message in await messages.queued(tx, self.chat.id):
-                position += 1
-                await messages.take_up(tx, message.id, position)
+            if await take_up(self.core, tx, self.chat, position, before):
                 await chats.count_round(tx, self.chat.id, 0)

@@ -15,13 +15,15 @@ HOLD_SECONDS = 15.0  # how long a call waits for its cards to lose their buttons
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A chat as one look at the database shows it. `calls`: the round of the last response.
-    `held`: since when a ready call waits for its cards to be redrawn."""
+    `held`: since when a ready call waits for its cards to be redrawn. `fetching`: files of queued
+    messages are still to be fetched."""
 
     chat: ChatRow
     last: MessageRow | None
     calls: Sequence[CallRow] = ()
     queued: Sequence[MessageRow] = ()
     held: Mapping[str, float] = field(default_factory=dict)
+    fetching: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,11 @@ class Pause:
     """People or tasks are waited for; look again at `until`, if it is set, or when stirred."""
 
     until: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A file that a person sent is fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,7 @@ class Idle:
     """Nothing is owed."""
 
 
-Move = RunCalls | Pause | Send | AskModel | Stop | Idle
+Move = RunCalls | Pause | Fetch | Send | AskModel | Stop | Idle
 
 
 def next_move(now: Snapshot, *, running: Collection[str], time: float) -> Move:
@@ -71,9 +78,13 @@ def next_move(now: Snapshot, *, running: Collection[str], time: float) -> Move:
     if free:
         return RunCalls(free)
     if unsettled:
+        if now.fetching and not at_work:  # while there is time; what waits for days may be gone
+            return Fetch()
         return Pause(min(holds.values(), default=None))  # tasks are looked at by their own job
     if now.last is not None and now.last.kind == "request":
         return AskModel()
+    if now.fetching:
+        return Fetch()
     if now.calls or now.queued:
         return Send()
     return Idle()

@@ -8,6 +8,7 @@ from math import ceil
 
 from bot import arguments
 from bot.approvers import askers_of, audience
+from bot.changed import stale_notice
 from bot.core import Core, Job
 from bot.notify import notify_approvers
 from bot.outcome import outcome_question
@@ -105,8 +106,10 @@ def _audience(core: Core, chat: ChatRow, call: CallRow, purpose: Purpose) -> dic
 
 async def _open(core: Core, tx: Tx, chat: ChatRow, *rows: QuestionRow) -> None:
     """Stores the questions of one card, which is on its way with that."""
+    stale = await stale_notice(tx, chat.id)
     for row in rows:
-        await questions.open_question(tx, row)
+        marked = row.body if stale is None else {**row.body, "stale": stale}
+        await questions.open_question(tx, replace(row, body=marked))
         await audit.record(
             tx,
             "asked",

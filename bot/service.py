@@ -8,13 +8,16 @@ import structlog
 
 from bot import arguments, commands
 from bot.card import Card
+from bot.changed import take_change
 from bot.chat import queue
 from bot.core import Core, Job, new_id
 from bot.desk import Desk, Ruling
 from bot.field import AnswerError
+from bot.intake import keep_files
 from bot.question import QuestionError, UnknownQuestion, Verb, new_nonce
 from bot.surface import (
     Actor,
+    Changed,
     Command,
     Decision,
     GroupDecision,
@@ -26,7 +29,7 @@ from bot.surface import (
 )
 from bot.task import Tasks
 from bot.together import decide_together
-from storage import calls, chats, outbox, questions, seen
+from storage import attachments, calls, chats, messages, outbox, questions, seen
 from storage.calls import CallState
 from storage.chats import ChatRow
 from storage.database import DatabaseUnavailable, Tx
@@ -48,7 +51,7 @@ class Service:
 
         False when it was taken in before, when no chat lives there, or when it came from a bot or
         from another organisation. Raises DatabaseUnavailable; then it was not taken in."""
-        if event.actor.is_bot or not event.text.strip():
+        if event.actor.is_bot or not (event.text.strip() or event.files):
             return False
         now = self.core.now()
         if event.actor.is_external:
@@ -58,7 +61,7 @@ class Service:
             if chat is None and not event.starts:
                 return False
             if not await seen.first_time(tx, event.keys, now):
-                return False
+                return chat is not None and await self._late_files(tx, chat, event)
             if chat is None:
                 chat = await chats.open_at(
                     tx,
@@ -68,11 +71,36 @@ class Service:
                     requester=event.actor.key,
                     now=now,
                 )
-            await queue(
+            message_id = await queue(
                 self.core, tx, chat.id, event.text, by=event.actor, source=event.source or None
             )
+            if event.files:
+                await keep_files(self.core, tx, chat, message_id, event.files)
             await self._tell_queued(tx, chat, event.actor)
         return True
+
+    async def _late_files(self, tx: Tx, chat: ChatRow, event: Message) -> bool:
+        """Takes in the files of a message that was taken in without them: of the two events that
+        Slack sends for one mention, the first may lack them. What is history already is followed by
+        a message of files alone. False when there are none, or they are known."""
+        if not event.files or not event.source:
+            return False
+        await chats.lock(tx, chat.id)
+        row = await messages.by_source(tx, chat.id, event.source)
+        if row is None or row.author != event.actor.key:
+            return False
+        if await attachments.of_source(tx, chat.id, event.source):
+            return False
+        message_id = row.id
+        if row.position is not None:
+            message_id = await queue(
+                self.core, tx, chat.id, "", by=event.actor, source=event.source
+            )
+        await keep_files(self.core, tx, chat, message_id, event.files)
+        return True
+
+    async def changed(self, event: Changed) -> bool:
+        return await take_change(self.core, event)
 
     async def _refuse_external(self, event: Message, now: float) -> bool:
         """Somebody of another organisation called the agent: they are told, once."""

@@ -23,12 +23,15 @@ from storage.place import Place
 __all__ = [
     "Actor",
     "Adapter",
+    "Changed",
     "Command",
     "Content",
     "Decision",
     "DeliveryError",
+    "Earlier",
     "Entry",
     "File",
+    "FileRef",
     "GroupDecision",
     "Listing",
     "Look",
@@ -36,6 +39,7 @@ __all__ = [
     "Pace",
     "Place",
     "Posted",
+    "Quoted",
     "Reply",
     "Response",
     "Status",
@@ -77,11 +81,22 @@ def person_of(key: str) -> Actor | None:
     return Actor(surface, organisation, user) if colon and slash else None
 
 
+@dataclass(frozen=True, slots=True)
+class FileRef:
+    """A file that came with a message: what its sender claims it to be (`size` in bytes), and by
+    what the surface fetches it."""
+
+    name: str
+    mime_type: str
+    size: int
+    reference: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """A person said something to the agent. `keys` are the names under which the platform may
     deliver the same thing again; `starts` is whether it may begin a chat (a mention, a direct
-    message) or only go on with one."""
+    message) or only go on with one. `source` is the id it has on its surface."""
 
     keys: tuple[str, ...]
     place: Place
@@ -89,6 +104,42 @@ class Message:
     text: str
     starts: bool
     source: str = ""
+    files: tuple[FileRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """A person edited or deleted (`text` is none) what they wrote. `keys` and `source` as of a
+    Message."""
+
+    keys: tuple[str, ...]
+    place: Place
+    source: str
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """What somebody wrote in a thread (`at`: unix seconds), with the names of its files. `bot`:
+    a program wrote it."""
+
+    name: str
+    text: str
+    at: float
+    bot: bool = False
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What stands in a thread, oldest first: its beginning and its end, if it is long.
+
+    `left_out`: how many messages there are between. `missing`: why what came after the last of
+    them could not be read; empty if all was."""
+
+    messages: tuple[Quoted, ...]
+    left_out: int = 0
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +298,13 @@ class Surface(Protocol):
     async def status(self, place: Place, status: Status) -> None:
         """Shows what the chat of this thread is doing; asked only where `statuses` is true."""
 
+    async def earlier(self, place: Place, before: str) -> Earlier:
+        """What stands in the thread before the message with this id (a `source`)."""
+
+    async def fetch(self, place: Place, reference: Mapping[str, Any], most: int) -> bytes:
+        """The content of a file that came with a message (FileRef), of at most so many bytes. The
+        text of its DeliveryError ends a sentence for people: "x.png could not be read: ..."."""
+
     def split(self, text: str) -> list[str]:
         """A long reply as parts that each fit one message, in order, nothing left out."""
 
@@ -287,6 +345,10 @@ class Entry(Protocol):
         """Takes in what a person said; durable when it returns. False: seen before, or nobody's
         (no chat lives there). Raises storage.database.DatabaseUnavailable: let it be redelivered.
         """
+
+    async def changed(self, event: Changed) -> bool:
+        """Takes in that a person edited or deleted what they wrote; durable when it returns.
+        False: seen before, or nothing that a chat was told. Raises DatabaseUnavailable."""
 
     async def decide(self, event: Decision) -> Response:
         """Decides a question; durable when it returns. Never raises for what a person did."""

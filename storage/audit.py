@@ -6,7 +6,7 @@ transaction are added at its end, so that the one lock of the chain is held as s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -97,6 +97,17 @@ async def head(tx: Tx, *, lock: bool = False) -> str:
     last = sa.select(audit.c.hash).where(audit.c.hash.is_not(None)).order_by(audit.c.id.desc())
     found = await tx.value(last.limit(1))
     return GENESIS if found is None else str(found)
+
+
+async def newest(tx: Tx, chat_id: str, events: Sequence[str], *, since: float) -> AuditRow | None:
+    """The last of these events in a chat at or after a time."""
+    return await tx.first(
+        sa.select(audit)
+        .where(audit.c.chat_id == chat_id, audit.c.event.in_(events), audit.c.created_at >= since)
+        .order_by(audit.c.id.desc())
+        .limit(1),
+        AuditRow,
+    )
 
 
 async def of_chat(tx: Tx, chat_id: str) -> list[AuditRow]:

@@ -1,6 +1,7 @@
 """Messages: the history of a chat, one provider message a row, never rewritten.
 
-A row without a position is queued: said by a person while the chat waits (rows Q27, Q28).
+A row without a position is queued: said by a person while the chat waits (rows Q27, Q28). Until it
+has one its author may still change it or take it back.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from storage.database import Tx
-from storage.schema import messages, summaries, tool_calls, turns
+from storage.schema import attachments, messages, summaries, tool_calls, turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +63,45 @@ async def queue(
 
 
 async def withdraw(tx: Tx, chat_id: str, message_id: int) -> bool:
-    """Takes a queued message of this chat back; False when it was taken up or withdrawn before."""
+    """Takes a queued message of this chat back, with its files; False when it was taken up or
+    withdrawn before."""
+    still = sa.and_(
+        messages.c.id == message_id,
+        messages.c.chat_id == chat_id,
+        messages.c.position.is_(None),
+    )
+    await tx.change(
+        sa.delete(attachments).where(
+            attachments.c.message_id.in_(sa.select(messages.c.id).where(still))
+        )
+    )
+    return await tx.change(sa.delete(messages).where(still)) == 1
+
+
+async def rewrite(tx: Tx, message_id: int, body: str) -> bool:
+    """Other words for a queued message; False when it was taken up or withdrawn before."""
     return (
         await tx.change(
-            sa.delete(messages).where(
-                messages.c.id == message_id,
-                messages.c.chat_id == chat_id,
-                messages.c.position.is_(None),
-            )
+            sa.update(messages)
+            .where(messages.c.id == message_id, messages.c.position.is_(None))
+            .values(body=body)
         )
         == 1
+    )
+
+
+async def get(tx: Tx, message_id: int) -> MessageRow | None:
+    return await tx.first(sa.select(messages).where(messages.c.id == message_id), MessageRow)
+
+
+async def by_source(tx: Tx, chat_id: str, source: str) -> MessageRow | None:
+    """What a person wrote, by the id it has on its surface."""
+    return await tx.first(
+        sa.select(messages)
+        .where(messages.c.chat_id == chat_id, messages.c.source == source)
+        .order_by(messages.c.id)
+        .limit(1),
+        MessageRow,
     )
 
 
@@ -107,20 +137,9 @@ async def last(tx: Tx, chat_id: str) -> MessageRow | None:
 async def askers(tx: Tx, chat_id: str, before: int) -> list[str]:
     """Whose messages the model answers at position `before`: the authors since its last answer
     that asked for no call."""
-    final = sa.select(sa.func.max(messages.c.position)).where(
-        messages.c.chat_id == chat_id,
-        messages.c.kind == "response",
-        messages.c.position < before,
-        ~sa.exists().where(tool_calls.c.message_id == messages.c.id),
-    )
     found = await tx.run(
         sa.select(messages.c.author)
-        .where(
-            messages.c.chat_id == chat_id,
-            messages.c.author.is_not(None),
-            messages.c.position < before,
-            messages.c.position > sa.func.coalesce(final.scalar_subquery(), 0),
-        )
+        .where(*_exchange(chat_id, before))
         .distinct()
         .order_by(messages.c.author)
     )
@@ -138,13 +157,38 @@ async def authors(tx: Tx, chat_id: str) -> list[str]:
     return [row.author for row in found]
 
 
-async def take_up(tx: Tx, message_id: int, position: int) -> bool:
-    """Gives a queued message its place in the history."""
+async def exchange_began(tx: Tx, chat_id: str) -> float | None:
+    """When the first message was written that the model has read but not answered for good."""
+    began: float | None = await tx.value(
+        sa.select(sa.func.min(messages.c.created_at)).where(*_exchange(chat_id))
+    )
+    return began
+
+
+def _exchange(chat_id: str, before: int | None = None) -> list[sa.ColumnElement[bool]]:
+    """What people said, up to position `before`, since the last answer that asked for no call."""
+    until = [] if before is None else [messages.c.position < before]
+    final = sa.select(sa.func.max(messages.c.position)).where(
+        messages.c.chat_id == chat_id,
+        messages.c.kind == "response",
+        ~sa.exists().where(tool_calls.c.message_id == messages.c.id),
+        *until,
+    )
+    return [
+        messages.c.chat_id == chat_id,
+        messages.c.author.is_not(None),
+        messages.c.position > sa.func.coalesce(final.scalar_subquery(), 0),
+        *until,
+    ]
+
+
+async def take_up(tx: Tx, message_id: int, position: int, body: str) -> bool:
+    """Gives a queued message its place in the history, and the words it has there for good."""
     return (
         await tx.change(
             sa.update(messages)
             .where(messages.c.id == message_id, messages.c.position.is_(None))
-            .values(position=position)
+            .values(position=position, body=body)
         )
         == 1
     )

@@ -157,6 +157,18 @@ async def touch(tx: Tx, question_id: str) -> None:
     )
 
 
+async def rewrite(tx: Tx, question_id: str, body: Any) -> bool:
+    """Another body for an open question, for its card to show; False when it was settled."""
+    return (
+        await tx.change(
+            sa.update(questions)
+            .where(questions.c.id == question_id, questions.c.state == QuestionState.OPEN)
+            .values(body=body, version=questions.c.version + 1)
+        )
+        == 1
+    )
+
+
 async def record_decision(tx: Tx, row: DecisionRow) -> bool:
     """One per person and question."""
     return await tx.insert_new(decisions, **asdict(row))

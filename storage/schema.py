@@ -64,7 +64,7 @@ messages = Table(
     _chat(),
     Column("position", Integer),  # its place in the history; none while it is queued
     Column("kind", String(10), nullable=False),  # request | response
-    Column("body", Text, nullable=False),  # one provider message as JSON, never rewritten
+    Column("body", Text, nullable=False),  # a provider message (JSON), final once in the history
     Column("author", String(200)),
     Column("source", String(200)),  # the surface's id of what the person wrote
     Column("created_at", Time, nullable=False),

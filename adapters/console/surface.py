@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from prompt_toolkit import PromptSession
@@ -18,7 +19,20 @@ from adapters.console.session import Interrupted, Session
 from bot.card import Card, TaskCard
 from bot.finding import Finding
 from bot.group import GroupCard
-from bot.surface import Actor, Content, Entry, File, Pace, Place, Posted, Reply, Status, Together
+from bot.surface import (
+    Actor,
+    Content,
+    DeliveryError,
+    Earlier,
+    Entry,
+    File,
+    Pace,
+    Place,
+    Posted,
+    Reply,
+    Status,
+    Together,
+)
 
 
 class ConsoleSurface:
@@ -57,6 +71,12 @@ class ConsoleSurface:
 
     async def status(self, place: Place, status: Status) -> None:
         """Never asked: a terminal shows nothing beside its thread."""
+
+    async def earlier(self, place: Place, before: str) -> Earlier:
+        return Earlier(())
+
+    async def fetch(self, place: Place, reference: Mapping[str, Any], most: int) -> bytes:
+        raise DeliveryError("a terminal has no files", permanent=True)
 
     def split(self, text: str) -> list[str]:
         return [text]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from adapters.slack.actions import ACTION, SELECT
-from bot.surface import Place
+from bot.surface import Changed, FileRef, Place
 
 SURFACE: Final = "slack"
 HEARD: Final = ("app_mention", "message")
@@ -21,6 +21,7 @@ OPENED: Final = "app_home_opened"
 EVENTS: Final = (*HEARD, STOPPED, OPENED)
 
 _SAID: Final = (None, "thread_broadcast", "file_share")  # subtypes a person writes
+_PROGRAMS: Final = ("bot_id", "bot_profile", "app_id")  # what only a message of an app carries
 _TS: Final = re.compile(r"[0-9]{1,12}\.[0-9]{6}")
 _ID: Final = re.compile(r"[A-Z][A-Z0-9_]{1,40}")
 _PAGE: Final = re.compile(r"[1-9][0-9]{0,3}")
@@ -53,7 +54,8 @@ class Person:
 @dataclass(frozen=True, slots=True)
 class Heard:
     """Something a person said to the bot or in a thread that may be one of its chats. `named`:
-    it mentions the bot. `direct`: it is a direct message."""
+    it mentions the bot. `direct`: it is a direct message. `lean`: it is the event of a mention that
+    may lack the files."""
 
     keys: tuple[str, ...]
     place: Place
@@ -63,6 +65,8 @@ class Heard:
     source: str
     named: bool
     direct: bool = False
+    files: tuple[FileRef, ...] = ()
+    lean: bool = False
 
     @property
     def at_root(self) -> bool:
@@ -173,7 +177,7 @@ def heard(body: Mapping[str, Any], me: Identity) -> Heard | None:
     if kind not in HEARD or not _for_us(body, me):
         return None
     if event.get("subtype") not in _SAID or any(
-        event.get(key) for key in ("bot_id", "bot_profile", "hidden", "edited")
+        event.get(key) for key in (*_PROGRAMS, "hidden", "edited")
     ):
         return None
     if "user" not in event or event["user"] in (me.user, "USLACKBOT"):
@@ -198,6 +202,8 @@ def heard(body: Mapping[str, Any], me: Identity) -> Heard | None:
         source=ts,
         named=named,
         direct=direct,
+        files=_files(event),
+        lean=kind == "app_mention" and not event.get("files"),
     )
 
 
@@ -226,6 +232,69 @@ def opened(body: Mapping[str, Any], me: Identity) -> Opened | None:
         return None
     person = Person(_id(event, "user"), _team(event, "user_team"))
     return Opened(_text(event, "tab"), person, _id(event, "channel"))
+
+
+def changed(body: Mapping[str, Any], me: Identity) -> Changed | None:
+    """What a person edited or deleted; None for all else: a link that unfolded in a message, its
+    reactions, what apps change. Raises Malformed."""
+    event = _mapping(body, "event")
+    if event.get("type") != "message" or not _for_us(body, me):
+        return None
+    before = event.get("previous_message")
+    old: Mapping[str, Any] = before if isinstance(before, Mapping) else {}
+    match event.get("subtype"):
+        case "message_changed":
+            new = _mapping(event, "message")
+            ts = _ts(new, "ts")
+            # A message that has answers is not taken away but gets this in its place.
+            gone = new.get("subtype") == "tombstone"
+        case "message_deleted":
+            new, ts, gone = {}, _ts(event, "deleted_ts"), True
+        case _:
+            return None
+    if any(one.get(key) for one in (new, old) for key in _PROGRAMS) or old.get("user") == me.user:
+        return None
+    text, edit = new.get("text", ""), new.get("edited")
+    if not isinstance(text, str):
+        raise Malformed("The text of a message is no text.")
+    if not gone and text == old.get("text"):
+        return None
+    channel = _id(event, "channel")
+    root = next((_ts(one, "thread_ts") for one in (new, old) if one.get("thread_ts")), ts)
+    at = _ts(edit if isinstance(edit, Mapping) else event, "ts")
+    how = "deleted" if gone else f"edited/{at}"
+    return Changed(
+        keys=(f"slack:{_text(body, 'event_id')}", f"slack:{me.team}/{channel}/{ts}/{how}"),
+        place=Place(SURFACE, me.team, channel, root),
+        source=ts,
+        text=None if gone else readable(text, me.user),
+    )
+
+
+def _files(event: Mapping[str, Any]) -> tuple[FileRef, ...]:
+    """The files of a message, by what Slack tells of them. Slack gives a PDF only at the address
+    that is called a download."""
+    given = event.get("files") or ()
+    if not isinstance(given, list | tuple) or not all(isinstance(one, Mapping) for one in given):
+        raise Malformed("The files of a message are none.")
+    found = []
+    for one in given:
+        size = one.get("size")
+        url = one.get("url_private_download") or one.get("url_private")
+        name, claimed = one.get("name") or one.get("title"), one.get("mimetype")
+        found.append(
+            FileRef(
+                name=name if isinstance(name, str) else "",
+                mime_type=claimed if isinstance(claimed, str) else "",
+                size=size if isinstance(size, int) else 0,
+                reference={
+                    "id": one["id"] if isinstance(one.get("id"), str) else "",
+                    "url": url if isinstance(url, str) else "",
+                    "size": size if isinstance(size, int) else 0,
+                },
+            )
+        )
+    return tuple(found)
 
 
 def click(body: Mapping[str, Any], me: Identity) -> Click:

@@ -18,6 +18,7 @@ SCOPES: Final = frozenset(
         "channels:read",
         "chat:write",
         "commands",
+        "files:read",
         "files:write",
         "groups:history",
         "groups:read",

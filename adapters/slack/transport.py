@@ -14,7 +14,7 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import aiohttp
@@ -27,18 +27,19 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack import apology, direct, doctor, events, group, sockets
+from adapters.slack import apology, direct, doctor, events, files, group, sockets, threads
 from adapters.slack.background import Background
 from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN
 from adapters.slack.events import SURFACE, Malformed
 from adapters.slack.log import quiet
 from adapters.slack.parts import split
 from adapters.slack.settings import SlackSettings
+from adapters.slack.twins import Twins
 from adapters.slack.workspaces import OneWorkspace, Workspace, Workspaces, web_client
 from bot import commands
 from bot.clock import Clock
 from bot.finding import Finding
-from bot.surface import Content, Entry, Message, Pace, Place, Posted, Status, Together
+from bot.surface import Content, Earlier, Entry, Message, Pace, Place, Posted, Status, Together
 from storage.database import DatabaseUnavailable
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class SlackSurface:
         self._entry = entry
         self._clock = clock
         self._background = Background()
+        self._twins = Twins()
         self._workspaces: Workspaces = OneWorkspace(settings, entry, clock, self._background)
         self._listening = False
         self._socket: sockets.Socket | None = None
@@ -95,6 +97,16 @@ class SlackSurface:
     async def status(self, place: Place, status: Status) -> None:
         workspace = await self._workspaces.find(place.organisation)
         await workspace.sessions.show(place, status)
+
+    async def earlier(self, place: Place, before: str) -> Earlier:
+        workspace = await self._workspaces.find(place.organisation)
+        return await threads.earlier(
+            workspace.client, workspace.people, workspace.me, place, before
+        )
+
+    async def fetch(self, place: Place, reference: Mapping[str, Any], most: int) -> bytes:
+        workspace = await self._workspaces.find(place.organisation)
+        return await files.fetch(workspace.client, reference, most)
 
     def split(self, text: str) -> list[str]:
         return split(text)
@@ -245,15 +257,20 @@ class SlackSurface:
 
     async def _hear(self, body: dict[str, Any], workspace: Workspace) -> None:
         try:
+            changed = events.changed(body, workspace.me)
             heard = events.heard(body, workspace.me)
         except Malformed as wrong:
             log.warning("An event of Slack was refused: %s", wrong)
             return
+        if changed is not None:
+            await self._entry.changed(changed)
         if heard is None:
             return
         if (heard.named or heard.direct) and (command := commands.read(heard.text)) is not None:
             workspace.commands.mention(heard, *command)
             return
+        if heard.lean:
+            await self._twins.wait(heard.keys[-1])
         message = Message(
             keys=heard.keys,
             place=heard.place,
@@ -261,8 +278,11 @@ class SlackSurface:
             text=heard.text,
             starts=heard.starts,
             source=heard.source,
+            files=heard.files,
         )
         await self._entry.message(message)
+        if not heard.lean:
+            self._twins.taken(heard.keys[-1])
 
     def _stop(self, body: dict[str, Any], workspace: Workspace) -> None:
         try:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Any
 
 from bot.card import Card
 from bot.group import GroupCard
-from bot.surface import Content, DeliveryError, Pace, Place, Posted, Reply, Status, Together
+from bot.surface import (
+    Content,
+    DeliveryError,
+    Earlier,
+    Pace,
+    Place,
+    Posted,
+    Reply,
+    Status,
+    Together,
+)
 
 _ids = count(1)
 
@@ -23,7 +35,11 @@ class Shown:
 @dataclass
 class MemorySurface:
     """`failures` are raised by the next deliveries, in turn; one that `maybe_sent` is shown all
-    the same, as when only the answer was lost. `directs`: people can be written to alone."""
+    the same, as when only the answer was lost. `directs`: people can be written to alone.
+
+    `thread` is what stood in every thread before the agent was called, `files` what people
+    attached, by the `id` of their reference; an error there is raised each time. What was read of
+    both is in `looked_up`."""
 
     name: str = "slack"
     pace: Pace = field(default_factory=Pace)
@@ -35,6 +51,9 @@ class MemorySurface:
     directs: bool = False
     statuses: bool = False
     shows: list[tuple[Place, Status]] = field(default_factory=list)
+    thread: Earlier | Exception = field(default_factory=lambda: Earlier(()))
+    files: dict[str, bytes | Exception] = field(default_factory=dict)
+    looked_up: list[str] = field(default_factory=list)
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         error = self.failures.pop(0) if self.failures else None
@@ -66,6 +85,21 @@ class MemorySurface:
         if self.failures:
             raise self.failures.pop(0)
         self.shows.append((place, status))
+
+    async def earlier(self, place: Place, before: str) -> Earlier:
+        self.looked_up.append(f"before {before}")
+        if isinstance(self.thread, Exception):
+            raise self.thread
+        return self.thread
+
+    async def fetch(self, place: Place, reference: Mapping[str, Any], most: int) -> bytes:
+        self.looked_up.append(reference["id"])
+        found = self.files[reference["id"]]
+        if isinstance(found, Exception):
+            raise found
+        if len(found) > most:
+            raise DeliveryError(f"it is larger than {most} bytes", permanent=True)
+        return found
 
     def split(self, text: str) -> list[str]:
         return [text]

@@ -106,6 +106,7 @@ async def product(
     workspace: FakeSlack | None = None,
     root: str = "",
     mode: Mode = "http",
+    sees_images: bool = False,
 ) -> AsyncIterator[Product]:
     """One process of the product; `workspace` is there before it and after it."""
     own = contextlib.nullcontext(workspace) if workspace else FakeSlack(WallClock())
@@ -117,7 +118,15 @@ async def product(
             clock=WallClock(),
             wake=engine.wake,
             policies=Policies(policies),
-            agents={"ops": Agent(name="ops", model=model, tools=tools, sources=sources)},
+            agents={
+                "ops": Agent(
+                    name="ops",
+                    model=model,
+                    tools=tools,
+                    sources=sources,
+                    sees_images=sees_images,
+                )
+            },
         )
         async with running(slack, Service(core, agent="ops"), mode) as surface:
             core.surfaces["slack"] = surface

@@ -15,6 +15,7 @@ from bot.card import Argument, Card, CardState, Kind
 from bot.field import AnswerError, Choice, Field, FieldType, coerce
 from bot.surface import (
     Actor,
+    Changed,
     Command,
     Decision,
     Entry,
@@ -70,6 +71,7 @@ class StubEntry:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
+        self.changes: list[Changed] = []
         self.decisions: list[Decision] = []
         self.groups: list[GroupDecision] = []
         self.looks: list[tuple[str, Verb, Actor, Place | None]] = []
@@ -89,6 +91,14 @@ class StubEntry:
         self.seen.update(event.keys)
         if new:
             self.messages.append(event)
+        return new
+
+    async def changed(self, event: Changed) -> bool:
+        await self._trouble()
+        new = not self.seen.intersection(event.keys)
+        self.seen.update(event.keys)
+        if new:
+            self.changes.append(event)
         return new
 
     async def decide(self, event: Decision) -> Response:

@@ -330,6 +330,33 @@ async def test_edits_deletions_bots_and_outsiders_look_like_slack_sends_them(
     assert bodies[4]["is_ext_shared_channel"] is True
 
 
+async def test_files_tombstones_unfolding_and_reactions_look_like_slack_sends_them(
+    app: AsyncApp, slack: FakeSlack
+) -> None:
+    async with serving(app, slack):
+        file = slack.file("a.png", b"pixels")
+        ts = await slack.send_files("U_ANA", "C_OPS", [file], f"<@{BOT_USER}> look")
+        await slack.until(lambda: slack.thread("C_OPS", ts)[1:])
+        await slack.unfurl("C_OPS", ts)
+        await slack.react("U_ANA", "C_OPS", ts, "eyes")  # nobody subscribed to it
+        slack.bot_events.add("reaction_added")
+        slack.world.scopes.add("reactions:read")
+        await slack.react("U_ANA", "C_OPS", ts, "+1")
+        await slack.delete("U_ANA", "C_OPS", ts)
+    sent = {body["event_id"]: body["event"] for body, _ in slack.deliveries.sent}
+    *both, unfolded, reaction, gone = sent.values()
+    mention, message = sorted(both, key=lambda event: str(event["type"]))
+    assert "files" not in mention
+    (shared,) = message["files"]
+    assert message["subtype"] == "file_share"
+    assert "content" not in shared
+    assert unfolded["message"]["text"] == unfolded["previous_message"]["text"]
+    assert reaction["reaction"] == "+1"
+    assert gone["subtype"] == "message_changed"  # it has an answer
+    assert gone["message"]["subtype"] == "tombstone"
+    assert gone["previous_message"]["user"] == "U_ANA"
+
+
 async def test_the_bot_hears_channels_only_as_a_member_and_with_the_scope(
     app: AsyncApp, slack: FakeSlack
 ) -> None:

@@ -2,13 +2,14 @@
 
 import asyncio
 
+import aiohttp
 import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from tests.fakes.clock import FakeClock
-from tests.fakes.slack import BOT_USER, ClientRefused, FakeSlack, buttons_of
+from tests.fakes.slack import BOT_TOKEN, BOT_USER, ClientRefused, FakeSlack, buttons_of
 from tests.unit.slack_samples import CARD, FORM, Json
 
 
@@ -287,6 +288,36 @@ async def test_a_file_is_uploaded_into_a_thread(slack: FakeSlack, client: AsyncW
     )
     assert slack.thread("C_OPS", root)[1]["files"][0]["name"] == "log.txt"
     assert [file["content"] for file in slack.world.files.values()] == [b"a long log"]
+
+
+async def test_a_file_of_a_person_is_for_who_may_read_files(
+    slack: FakeSlack, client: AsyncWebClient
+) -> None:
+    file = slack.file("a b.txt", b"hello")
+    right = {"Authorization": f"Bearer {BOT_TOKEN}"}
+
+    async def get(headers: dict[str, str]) -> tuple[int, str]:
+        async with aiohttp.ClientSession() as http:
+            answer = await http.get(file["url_private"], headers=headers)
+            return len(answer.history), await answer.text()
+
+    assert await get(right) == (0, "hello")
+    shown = (await client.files_info(file=file["id"]))["file"]
+    assert shown["size"] == 5
+    assert "content" not in shown
+    for headers in ({}, {"Authorization": "Bearer xoxb-other"}):
+        redirects, page = await get(headers)
+        assert redirects == 1
+        assert page.startswith("<!DOCTYPE html>")
+    slack.world.scopes.discard("files:read")
+    assert (await get(right))[0] == 1
+    with pytest.raises(SlackApiError) as failure:
+        await client.files_info(file=file["id"])
+    assert error_of(failure) == "missing_scope"
+    slack.world.scopes.add("files:read")
+    with pytest.raises(SlackApiError) as failure:
+        await client.files_info(file="F_NONE")
+    assert error_of(failure) == "file_not_found"
 
 
 async def test_a_stream_ends_after_five_minutes_and_blocks_updates_until_then(

@@ -10,6 +10,7 @@ import pytest
 from bot.move import (
     HOLD_SECONDS,
     AskModel,
+    Fetch,
     Idle,
     Move,
     Pause,
@@ -75,6 +76,7 @@ def move(
     running: Collection[str] = (),
     held: Mapping[str, float] | None = None,
     cancelled: bool = False,
+    fetching: bool = False,
 ) -> Move:
     waiting: Sequence[MessageRow] = [message("request", None)] * queued
     snapshot = Snapshot(
@@ -83,6 +85,7 @@ def move(
         calls=calls,
         queued=waiting,
         held=held or {},
+        fetching=fetching,
     )
     return next_move(snapshot, running=set(running), time=NOW)
 
@@ -170,3 +173,16 @@ def test_a_stopped_chat_stops_between_rounds_too() -> None:
 def test_a_stopped_chat_lets_what_runs_finish() -> None:
     assert move(RUNNING, DONE, running=["running"], cancelled=True) == Pause(None)
     assert move(DONE, cancelled=True) == Stop()
+
+
+def test_a_file_is_fetched_before_its_message_becomes_history() -> None:
+    assert move(last=None, queued=1, fetching=True) == Fetch()
+    assert move(DONE, queued=1, fetching=True) == Fetch()
+
+
+def test_a_file_is_fetched_while_people_are_waited_for_but_holds_nothing_up() -> None:
+    assert move(WAITING, queued=1, fetching=True) == Fetch()
+    assert move(READY, queued=1, fetching=True) == RunCalls((READY,))
+    assert move(RUNNING, running=["running"], queued=1, fetching=True) == Pause(None)
+    assert move(last="request", queued=1, fetching=True) == AskModel()
+    assert move(WAITING, queued=1, fetching=True, cancelled=True) == Stop()

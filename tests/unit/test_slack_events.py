@@ -12,6 +12,7 @@ from adapters.slack.events import (
     Malformed,
     Opened,
     Person,
+    changed,
     click,
     heard,
     opened,
@@ -24,7 +25,7 @@ from adapters.slack.events import (
     turned,
     typed,
 )
-from bot.surface import Place
+from bot.surface import Changed, FileRef, Place
 
 ME = Identity("T1", "U_BOT", "B_BOT")
 
@@ -87,6 +88,8 @@ def test_every_direct_message_starts_a_chat_even_if_it_names_others() -> None:
         {"subtype": "channel_join", "thread_ts": "1.000000"},
         {"subtype": "bot_message", "bot_id": "B2", "thread_ts": "1.000000"},
         {"bot_id": "B2", "thread_ts": "1.000000", "text": "<@U_BOT> go"},
+        {"bot_profile": {"id": "B2"}, "text": "<@U_BOT> go"},
+        {"app_id": "A2", "text": "<@U_BOT> go"},  # an app that posts with a person's token
         {"type": "app_mention", "bot_id": "B2", "text": "<@U_BOT> go"},
         {"type": "app_mention", "text": "<@U_BOT> go", "edited": {"user": "U_ANA", "ts": "2.0"}},
         {"user": "U_BOT", "thread_ts": "1.000000"},
@@ -97,6 +100,123 @@ def test_every_direct_message_starts_a_chat_even_if_it_names_others() -> None:
 )
 def test_what_is_nobodys_business_is_dropped(given: dict[str, Any]) -> None:
     assert heard(event(**given), ME) is None
+
+
+FILE = {
+    "id": "F1",
+    "name": "a.pdf",
+    "mimetype": "application/pdf",
+    "size": 7,
+    "url_private": "https://files.slack.com/files-pri/T1-F1/a.pdf",
+    "url_private_download": "https://files.slack.com/files-pri/T1-F1/download/a.pdf",
+}
+
+
+def test_a_message_of_files_alone_is_heard_with_what_slack_says_of_them() -> None:
+    found = heard(event(channel_type="im", subtype="file_share", text="", files=[FILE]), ME)
+    assert found is not None
+    assert (found.text, found.lean) == ("", False)
+    reference = {"id": "F1", "url": FILE["url_private_download"], "size": 7}
+    assert found.files == (FileRef("a.pdf", "application/pdf", 7, reference),)
+
+
+def test_a_file_of_another_organisation_goes_by_its_id() -> None:
+    shared = {"id": "F1", "mode": "file_access", "file_access": "check_file_info"}
+    found = heard(event(channel_type="im", files=[shared]), ME)
+    assert found is not None
+    assert found.files == (FileRef("", "", 0, {"id": "F1", "url": "", "size": 0}),)
+
+
+def test_the_event_of_a_mention_may_lack_the_files() -> None:
+    lean = heard(event(type="app_mention", text="<@U_BOT> look"), ME)
+    full = heard(event(type="app_mention", text="<@U_BOT> look", files=[FILE]), ME)
+    assert lean is not None
+    assert full is not None
+    assert (lean.lean, full.lean) == (True, False)
+
+
+@pytest.mark.parametrize("files", ["F1", {"id": "F1"}, ["F1"], [None], 1])
+def test_files_in_a_shape_that_slack_does_not_send_are_refused(files: Any) -> None:
+    with pytest.raises(Malformed):
+        heard(event(channel_type="im", files=files), ME)
+
+
+def altered(old: dict[str, Any], new: dict[str, Any] | None, **given: Any) -> dict[str, Any]:
+    base = {"type": "message", "user": "U_ANA", "ts": "1.000005", "thread_ts": "1.000001"}
+    edited = {"edited": {"user": "U_ANA", "ts": "1.000009"}}
+    how: dict[str, Any] = {"deleted_ts": "1.000005", "subtype": "message_deleted"}
+    if new is not None:
+        how = {"message": base | edited | new, "subtype": "message_changed"}
+    body = event(hidden=True, ts="1.000010", user=None, text=None, **(how | given))
+    body["event"]["previous_message"] = base | old
+    return body
+
+
+def test_an_edit_names_what_was_edited_and_its_new_words() -> None:
+    body = altered({"text": "staging"}, {"text": "<@U_BOT> prod"})
+    assert changed(body, ME) == Changed(
+        keys=("slack:Ev1", "slack:T1/C_OPS/1.000005/edited/1.000009"),
+        place=Place("slack", "T1", "C_OPS", "1.000001"),
+        source="1.000005",
+        text="prod",
+    )
+    assert heard(body, ME) is None
+
+
+def test_a_deletion_names_what_was_deleted() -> None:
+    found = changed(altered({"text": "staging"}, None), ME)
+    assert found is not None
+    assert (found.source, found.text) == ("1.000005", None)
+    assert found.place.root == "1.000001"
+    assert found.keys[1] == "slack:T1/C_OPS/1.000005/deleted"
+
+
+def test_both_events_of_a_deletion_that_leaves_a_tombstone_are_one() -> None:
+    tombstone = {"user": "USLACKBOT", "subtype": "tombstone", "text": "This message was deleted."}
+    one = changed(altered({"text": "staging"}, tombstone), ME)
+    two = changed(altered(tombstone, None), ME)
+    assert one is not None
+    assert two is not None
+    assert one.keys[1] == two.keys[1]
+    assert one.text is two.text is None
+
+
+def test_an_edit_at_the_root_belongs_to_the_thread_that_it_begins() -> None:
+    body = altered({"text": "a", "thread_ts": None}, {"text": "b", "thread_ts": None})
+    found = changed(body, ME)
+    assert found is not None
+    assert found.place.root == found.source == "1.000005"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"text": "a"}, {"text": "a", "attachments": [{"title": "unfolded"}]}),
+        ({"text": "a", "bot_id": "B2"}, {"text": "b", "bot_id": "B2"}),
+        ({"text": "a", "user": "U_BOT"}, {"text": "b", "user": "U_BOT"}),
+        ({"text": "a", "bot_profile": {"id": "B2"}}, None),
+        ({"text": "a", "app_id": "A2"}, None),
+    ],
+)
+def test_what_no_person_edited_is_no_change(
+    old: dict[str, Any], new: dict[str, Any] | None
+) -> None:
+    assert changed(altered(old, new), ME) is None
+
+
+def test_other_events_and_other_workspaces_change_nothing() -> None:
+    assert changed(event(), ME) is None
+    assert changed(event(type="reaction_added"), ME) is None
+    assert changed(altered({"text": "a"}, {"text": "b"}) | {"team_id": "T2"}, ME) is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"message": None}, {"message": "x"}, {"channel": "?"}, {"message": {"ts": "soon"}}],
+)
+def test_a_change_in_a_shape_that_slack_does_not_send_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(Malformed):
+        changed(altered({"text": "a"}, {"text": "b"}, **given), ME)
 
 
 def test_a_mention_among_others_in_a_thread_is_for_the_bot() -> None:

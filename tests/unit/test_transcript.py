@@ -23,7 +23,10 @@ from bot.transcript import (
     FRESH_TURNS,
     HIGH,
     LOW,
+    QUOTED,
     CallReturn,
+    Image,
+    Piece,
     ProposedCall,
     Said,
     Span,
@@ -33,9 +36,11 @@ from bot.transcript import (
     answers_calls,
     calls_of,
     dump,
+    enclosed,
     is_cut,
     load,
     needs_summary,
+    quote,
     returns_message,
     sound,
     summary_request,
@@ -460,3 +465,16 @@ def test_after_the_summary_is_written_the_window_needs_no_other_one(
     assert again is None
     assert len(sent) == 1 + len(history) - span.last
     assert orphans(sent) == []
+
+
+def test_minutes_are_written_of_the_beginning_of_something_long_and_of_what_images_are() -> None:
+    log = quote({"attached file": "log.txt", "content": "x" * 60_000})
+    label = quote({"attached file": "a.png"})
+    image = Piece(label, Image("a.png", "image/png", b"pixels"))
+    body = enclosed(dump(user_message("look", name="ana")), before=[], after=[Piece(log), image])
+
+    (line, beginning, shown) = content(summary_request([StoredMessage(1, body)], None)).splitlines()
+
+    assert json.loads(line)["text"] == "look"
+    assert json.loads(beginning) == {"beginning of something long": log[:QUOTED]}
+    assert shown == label

@@ -162,7 +162,9 @@ def remove(world: Workspace, channel: Channel, ts: str) -> None:
         channel.messages[ts] = {
             "type": "message",
             "subtype": "tombstone",
+            "user": "USLACKBOT",
             "text": "This message was deleted.",
+            "hidden": True,
             "ts": ts,
             "thread_ts": ts,
         }

@@ -183,6 +183,14 @@ def add_reaction(world: Workspace, args: Args) -> Json:
     return {}
 
 
+def files_info(world: Workspace, args: Args) -> Json:
+    """files.info."""
+    file = world.files.get(args.need("file", "file_not_found"))
+    if file is None or "url_private" not in file:
+        raise SlackError("file_not_found")
+    return {"file": {key: value for key, value in file.items() if key != "content"}}
+
+
 def get_upload_url(world: Workspace, args: Args) -> Json:
     """files.getUploadURLExternal."""
     file_id = world.number("F")

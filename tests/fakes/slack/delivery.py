@@ -33,6 +33,7 @@ EVENT_SCOPES: dict[str, str] = {
     "message.mpim": "mpim:history",
     "member_joined_channel": "channels:read",
     "subteam_members_changed": "usergroups:read",
+    "reaction_added": "reactions:read",
 }
 """What an app may only receive with a scope. Events that are not listed need none."""
 

@@ -1,8 +1,10 @@
 """People using Slack: who and where they are, and what they write, delivered like Slack does."""
 
 import asyncio
+import mimetypes
 from collections.abc import Callable
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from tests.fakes.slack import chat, modals, streams
 from tests.fakes.slack.delivery import EVENT_SCOPES, Deliveries, Delivery
@@ -107,6 +109,54 @@ class People(Pressing):
         message = {"user": user, "text": text, "client_msg_id": self.world.number("m")}
         return await self._written(where, message, thread_ts)
 
+    async def send_files(
+        self,
+        user: str,
+        channel: str,
+        files: list[Json],
+        text: str = "",
+        thread_ts: str | None = None,
+    ) -> str:
+        """Someone sends files (of `file`) with a text or without; returns the ts.
+
+        The app_mention of such a message sometimes comes without them (hermes-agent#77141): here
+        always."""
+        where = self._where(user, channel)
+        shared = [{k: v for k, v in one.items() if k != "content"} for one in files]
+        message = {"user": user, "text": text, "files": shared, "subtype": "file_share"}
+        return await self._written(where, message, thread_ts)
+
+    def file(self, name: str, content: bytes, mimetype: str = "", **changed: Any) -> Json:
+        """A file that a person uploaded, with its address on this server. `changed`: fields that
+        are otherwise, as a size that is not its own."""
+        file_id = self.world.number("F")
+        base = self.world.base_url.removesuffix("/api/")
+        address = f"{base}/files-pri/{file_id}/{quote(name)}"
+        self.world.files[file_id] = {
+            "id": file_id,
+            "name": name,
+            "title": name,
+            "mimetype": mimetype or mimetypes.guess_type(name)[0] or "",
+            "mode": "hosted",
+            "is_external": False,
+            "size": len(content),
+            "url_private": address,
+            "url_private_download": address,
+            "content": content,
+            **changed,
+        }
+        return self.world.files[file_id]
+
+    async def react(self, user: str, channel: str, ts: str, name: str) -> None:
+        """Someone reacts to a message."""
+        where = self._where(user, channel)
+        self.world.reactions.add((channel, ts, name))
+        item = {"type": "message", "channel": channel, "ts": ts}
+        author = where.messages[ts].get("user")
+        reacted: Json = {"user": user, "reaction": name, "item": item, "item_user": author}
+        reacted |= {"event_ts": self.world.new_ts()}
+        await self._event(where, {"type": "reaction_added", **reacted})
+
     async def bot_message(
         self,
         channel: str,
@@ -137,7 +187,8 @@ class People(Pressing):
             event |= {"user_team": author.team, "source_team": author.team}
         sending = []
         if f"<@{BOT_USER}>" in message["text"] and where.kind != "im":
-            sending.append(self._event(where, {**event, "type": "app_mention"}))
+            lean = {k: v for k, v in event.items() if k not in ("files", "subtype")}
+            sending.append(self._event(where, {**lean, "type": "app_mention"}))
         sending.append(self._event(where, {**event, "channel_type": where.kind}))
         await asyncio.gather(*sending)
         return str(stored["ts"])
@@ -150,11 +201,24 @@ class People(Pressing):
         changed = {"message": dict(where.messages[ts]), "previous_message": before}
         await self._hidden(where, {"subtype": "message_changed", **changed})
 
+    async def unfurl(self, channel: str, ts: str) -> None:
+        """Slack shows what is behind a link in a message: no one edited it."""
+        where = self.world.channels[channel]
+        before = dict(where.messages[ts])
+        where.messages[ts] |= {"attachments": [{"id": 1, "title": "A page", "fallback": "A page"}]}
+        changed = {"message": dict(where.messages[ts]), "previous_message": before}
+        await self._hidden(where, {"subtype": "message_changed", **changed})
+
     async def delete(self, user: str, channel: str, ts: str) -> None:
-        """Someone deletes their message."""
+        """Someone deletes their message. One that has answers is changed into a tombstone
+        (openclaw#22035)."""
         where = self.world.channels[channel]
         before = dict(self._own(where, user, ts))
         chat.remove(self.world, where, ts)
+        if ts in where.messages:
+            changed = {"message": dict(where.messages[ts]), "previous_message": before}
+            await self._hidden(where, {"subtype": "message_changed", **changed})
+            return
         gone = {"deleted_ts": ts, "previous_message": before}
         await self._hidden(where, {"subtype": "message_deleted", **gone})
 

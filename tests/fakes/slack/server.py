@@ -67,6 +67,8 @@ class FakeSlack(People):
         app.router.add_route("*", "/api/{method}", self._api)
         app.router.add_post("/response/{token}", self._response_url)
         app.router.add_post("/upload/{file}", self._upload)
+        app.router.add_get("/files-pri/{file}/{name}", self._download)
+        app.router.add_get("/signin", self._sign_in)
         app.router.add_get("/link", self._link)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
@@ -245,6 +247,36 @@ class FakeSlack(People):
         file["content"] = content
         return web.Response(text=f"OK - {len(content)}")
 
+    async def _download(self, request: web.Request) -> web.Response:
+        """The address of a person's file. Who may not have it is sent to the login page, as a
+        browser would be. "download" counts as a method for faults."""
+        if self.down:
+            return web.Response(status=503)
+        file_id, token = request.match_info["file"], _token(request)
+        self.world.downloads.append((file_id, token))
+        if delay := self._fault("download", "delay"):
+            await self.clock.sleep(delay.seconds)
+        if failure := self._fault("download", "fail"):
+            return _failed(failure)
+        if self._fault("download", "drop") and request.transport is not None:
+            request.transport.abort()
+        if token != BOT_TOKEN or "files:read" not in self.world.scopes:
+            return web.Response(status=302, headers={"Location": "/signin?redir=%2Ffiles-pri"})
+        file = self.world.files.get(file_id)
+        if file is None:
+            return web.Response(status=404)
+        if "moved_to" in file:
+            return web.Response(status=302, headers={"Location": file["moved_to"]})
+        return web.Response(
+            body=file["content"],
+            content_type=file.get("mimetype") or "application/octet-stream",
+            headers={"Content-Disposition": "attachment"},
+        )
+
+    async def _sign_in(self, request: web.Request) -> web.Response:
+        page = "<!DOCTYPE html><html><head><title>Sign in | Slack</title></head></html>"
+        return web.Response(text=page, content_type="text/html")
+
     async def _link(self, request: web.Request) -> web.StreamResponse:
         if self.down:
             return web.Response(status=503)
@@ -262,9 +294,12 @@ async def _arguments(request: web.Request) -> tuple[Json, str]:
         given |= body if isinstance(body, dict) else {}
     elif request.method == "POST" and request.can_read_body:
         given |= dict(await request.post())
-    authorization = request.headers.get("Authorization", "")
-    token = authorization.removeprefix("Bearer ") or str(given.get("token", ""))
+    token = _token(request) or str(given.get("token", ""))
     return {key: value for key, value in given.items() if key != "token"}, token
+
+
+def _token(request: web.Request) -> str:
+    return request.headers.get("Authorization", "").removeprefix("Bearer ")
 
 
 def _rate_limited(seconds: float) -> web.Response:

@@ -68,6 +68,7 @@ METHODS: dict[str, Method] = {
     ),
     "agents.sessions.setStatus": Method(agents.set_session_status, _WRITE, TIER_3),
     "reactions.add": Method(conversations.add_reaction, ("reactions:write",), TIER_3),
+    "files.info": Method(conversations.files_info, ("files:read",), TIER_4),
     "files.getUploadURLExternal": Method(conversations.get_upload_url, ("files:write",), TIER_4),
     "files.completeUploadExternal": Method(conversations.complete_upload, ("files:write",), TIER_4),
 }

@@ -35,6 +35,7 @@ DEFAULT_SCOPES = frozenset(
         "channels:read",
         "chat:write",
         "commands",
+        "files:read",
         "files:write",
         "groups:history",
         "groups:read",
@@ -232,6 +233,9 @@ class Workspace:
         self.sessions: dict[tuple[str, str], Json] = {}
         self.reactions: set[tuple[str, str, str]] = set()
         self.files: dict[str, Json] = {}
+        """Uploads of the bot, and files of people: with `content` and the fields of a file."""
+        self.downloads: list[tuple[str, str]] = []
+        """What was asked for at a file's address: its id, and the token that came with it."""
         self.pings: list[Ping] = []
         self.calls: list[Call] = []
         self.base_url = ""

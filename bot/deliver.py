@@ -56,6 +56,9 @@ class Deliverer:
                 case Action.WHISPER:
                     posted = Posted(row.place, "")
                     await surface.whisper(row.place, row.recipient or "", row.text or "")
+                case Action.HOME:
+                    posted = Posted(row.place, "")
+                    await surface.show_home(row.organisation, row.recipient or "")
                 case Action.EDIT:
                     assert copy is not None
                     posted = Posted(copy.place, copy.message_id)
@@ -98,7 +101,8 @@ class Deliverer:
             file = await files.get(tx, row.subject.removeprefix("file:"))
             assert file is not None
             return File(file.name, file.mime_type, file.data), row.version
-        post = row if row.action == Action.WHISPER else await outbox.post_of(tx, row.subject)
+        alone = row.action in (Action.WHISPER, Action.HOME)
+        post = row if alone else await outbox.post_of(tx, row.subject)
         assert post is not None
         return Reply(post.text or ""), post.version
 

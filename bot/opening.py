@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bot import home
 from bot.approvers import askers_of, audience
 from bot.core import Core, Job
 from bot.outcome import outcome_question
@@ -96,3 +97,4 @@ async def _open(core: Core, tx: Tx, chat: ChatRow, row: QuestionRow) -> None:
         audience=row.audience,
     )
     await core.wake(tx, Job.DELIVER, chat.place.channel_key)
+    await home.redraw(core, tx, outbox.card_of(row))

@@ -6,14 +6,14 @@ import contextlib
 
 import structlog
 
-from bot import commands
+from bot import commands, home
 from bot.card import Card, draw
 from bot.chat import queue
 from bot.core import Core, Job, new_id
 from bot.desk import Desk, Ruling
 from bot.field import AnswerError
 from bot.question import QuestionError, UnknownQuestion, Verb, new_nonce
-from bot.surface import Actor, Command, Decision, Listing, Look, Message, Place, Response
+from bot.surface import Actor, Command, Decision, Home, Listing, Look, Message, Place, Response
 from bot.task import Tasks
 from storage import calls, chats, outbox, questions, seen
 from storage.calls import CallState
@@ -148,6 +148,14 @@ class Service:
             return await commands.inbox(self.core, actor, organisation, page)
         except DatabaseUnavailable as error:
             return Listing(str(error))
+
+    async def home(self, actor: Actor, organisation: str, page: int | None = None) -> Home:
+        try:
+            return await home.show(self.core, actor, organisation, page)
+        except DatabaseUnavailable as error:
+            if page is None:
+                raise
+            return Home(refusal=str(error))
 
     async def cancel_task(
         self, nonce: str, actor: Actor, *, via: str, place: Place | None = None

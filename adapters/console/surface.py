@@ -50,6 +50,9 @@ class ConsoleSurface:
         to = "" if user == self.actor.user else f"(to {user}) "
         self.screen.say(f"{to}{text}")
 
+    async def show_home(self, organisation: str, user: str) -> None:
+        """A terminal has no home pages."""
+
     def split(self, text: str) -> list[str]:
         return [text]
 

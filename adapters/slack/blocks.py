@@ -29,6 +29,8 @@ LINK: Final = "link"
 FINISHED: Final = "finished"
 VISIT: Final = "visit"
 CANCEL: Final = "cancel"
+SHOW: Final = "show"
+HOME: Final = "home."  # and which way to turn; the value is the number of the page
 
 _MARKS: Final = {CardState.DONE: "✅", CardState.REFUSED: "⛔", CardState.CLOSED: "⚪"}
 _BODY: Final = limits.MESSAGE_TEXT - 1_500  # what stands between the title and the buttons
@@ -169,9 +171,18 @@ def _facts(card: Card) -> list[Block]:
     return [rich(words(*tool, *(agent if card.agent else ())))] if card.tool or card.agent else []
 
 
-def _body(card: Card) -> tuple[list[Block], bool]:
+def excerpt(card: Card, room: int) -> list[Block]:
+    """What is asked, as far as it goes into `room` characters; it says so where it is cut."""
+    return _body(card, room)[0]
+
+
+def buttons(card: Card, *, approvable: bool) -> Block:
+    """What can be pressed on an open card. `approvable`: every argument is seen beside it."""
+    return _actions(card, approvable=approvable)
+
+
+def _body(card: Card, room: int = _BODY) -> tuple[list[Block], bool]:
     """What is asked, and whether all of it is there."""
-    room = _BODY
     blocks: list[Block] = []
     if card.message:
         told = card.message if len(card.message) <= room else card.message[: room // 2]

@@ -22,7 +22,8 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 from adapters.slack import blocks, limits, modals
 from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
-from adapters.slack.events import Click, Submission
+from adapters.slack.events import Click, Submission, page
+from adapters.slack.homes import Homes
 from adapters.slack.log import quiet
 from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import code_of
@@ -64,12 +65,14 @@ class Clicks:
         delivery: Delivery,
         people: People,
         background: Background,
+        homes: Homes,
     ) -> None:
         self._entry = entry
         self._client = client
         self._delivery = delivery
         self._people = people
         self._background = background
+        self._homes = homes
 
     async def press(self, click: Click) -> None:
         """Does what the button says; returns when the click can be acknowledged."""
@@ -92,6 +95,8 @@ class Clicks:
                 await self._answered(click, lambda actor: self._cancelled(click, actor))
             case blocks.VISIT:
                 pass  # the browser opened the page; nothing is recorded
+            case action if action.startswith(blocks.HOME):
+                self._homes.open(click.person, page(click.nonce))
             case action if action.startswith(blocks.PICK):
                 await self._decide(click, Verb.ANSWER, pick=action.removeprefix(blocks.PICK))
             case _:
@@ -155,7 +160,7 @@ class Clicks:
         async def tell() -> None:
             outcome = await deciding
             sentence = outcome.sentence or (_RECORDED if late else "")
-            if sentence:
+            if sentence or click.home is not None:  # a home page shows what came of it
                 await self._tell(click, sentence)
 
         late = False
@@ -218,6 +223,8 @@ class Clicks:
 
     async def _open(self, click: Click, verb: Verb, draw: Draw) -> None:
         looking = self._background.start(self._look(click, verb))
+        if click.home is not None:  # whoever looks at it has it drawn anew when the form is sent
+            self._homes.open(click.person, click.home)
         if self._people.knows(click.person):  # else Slack is asked, and the modal goes first
             await asyncio.wait({looking}, timeout=limits.LOOK_SECONDS)
         if looking.done():
@@ -285,6 +292,9 @@ class Clicks:
 
     async def _tell(self, click: Click, sentence: str) -> None:
         """Tells the person alone; by the click's own address where an ephemeral does not go."""
+        if click.home is not None:
+            self._homes.open(click.person, click.home, notice=sentence)
+            return
         try:
             if click.place is not None:
                 await self._delivery.whisper(click.place, click.person.user, sentence)

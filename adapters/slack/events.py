@@ -15,7 +15,9 @@ from adapters.slack.blocks import ACTION
 from bot.surface import Place
 
 SURFACE: Final = "slack"
-EVENTS: Final = ("app_mention", "message")
+EVENTS: Final = ("app_mention", "message", "app_home_opened")
+
+_SAYING: Final = ("app_mention", "message")
 
 _SAID: Final = (None, "thread_broadcast", "file_share")  # subtypes a person writes
 _TS: Final = re.compile(r"[0-9]{1,12}\.[0-9]{6}")
@@ -68,7 +70,8 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """A button that was pressed: in a message (`place`) or in a modal (none)."""
+    """A button that was pressed: in a message (`place`), in a modal (none) or on a home page
+    (`home` is the number of the page)."""
 
     action: str
     nonce: str
@@ -76,6 +79,7 @@ class Click:
     place: Place | None
     trigger: str
     response_url: str
+    home: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,14 @@ class Shortcut:
     in_thread: bool
     trigger: str
     response_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The bot's own space was opened, at one of its tabs: `home` or `messages`."""
+
+    tab: str
+    person: Person
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +162,7 @@ def heard(body: Mapping[str, Any], me: Identity) -> Heard | None:
     channel talk without a mention, a reply to somebody else. Raises Malformed."""
     event = _mapping(body, "event")
     kind = event.get("type")
-    if kind not in EVENTS or not _for_us(body, me):
+    if kind not in _SAYING or not _for_us(body, me):
         return None
     if event.get("subtype") not in _SAID or any(
         event.get(key) for key in ("bot_id", "bot_profile", "hidden", "edited")
@@ -180,6 +192,14 @@ def heard(body: Mapping[str, Any], me: Identity) -> Heard | None:
     )
 
 
+def opened(body: Mapping[str, Any], me: Identity) -> Opened | None:
+    """Who opened a tab of the bot; None for any other event. Raises Malformed."""
+    event = _mapping(body, "event")
+    if event.get("type") != "app_home_opened" or not _for_us(body, me):
+        return None
+    return Opened(tab=_text(event, "tab"), person=Person(_id(event, "user")))
+
+
 def click(body: Mapping[str, Any], me: Identity) -> Click:
     """The button that was pressed. Raises Malformed."""
     actions = body.get("actions")
@@ -200,6 +220,7 @@ def click(body: Mapping[str, Any], me: Identity) -> Click:
         place=_pressed_at(body, me),
         trigger=trigger,
         response_url=response_url,
+        home=_home(body),
     )
 
 
@@ -260,6 +281,11 @@ def turned(body: Mapping[str, Any], me: Identity) -> Turned:
     return Turned(page=int(pressed.nonce), person=pressed.person, view=_text(view, "id"))
 
 
+def page(number: object) -> int:
+    """The page that a client names; the first where it names none."""
+    return int(number) if isinstance(number, str) and _PAGE.fullmatch(number) else 1
+
+
 def permalink(me: Identity, place: Place) -> str | None:
     """The address of a thread's first message, or of the channel where there is no root."""
     if not me.url.startswith("https://") or not _ID.fullmatch(place.channel):
@@ -309,6 +335,13 @@ def _pressed_at(body: Mapping[str, Any], me: Identity) -> Place | None:
     ts = _ts(container, "message_ts")
     root = _ts(container, "thread_ts") if container.get("thread_ts") else ts
     return Place(SURFACE, me.team, channel, root)
+
+
+def _home(body: Mapping[str, Any]) -> int | None:
+    view = body.get("view")
+    if not isinstance(view, Mapping) or view.get("type") != "home":
+        return None
+    return page(view.get("private_metadata"))
 
 
 def _mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:

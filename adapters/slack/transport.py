@@ -30,7 +30,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adapters.slack import events, sockets
 from adapters.slack.background import Background
 from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN
-from adapters.slack.events import SURFACE, Malformed
+from adapters.slack.events import SURFACE, Malformed, Opened
 from adapters.slack.log import quiet
 from adapters.slack.settings import SlackSettings
 from adapters.slack.text import split
@@ -84,6 +84,10 @@ class SlackSurface:
     async def whisper(self, place: Place, user: str, text: str) -> None:
         workspace = await self._workspaces.find(place.organisation)
         await workspace.delivery.whisper(place, user, text)
+
+    async def show_home(self, organisation: str, user: str) -> None:
+        workspace = await self._workspaces.find(organisation)
+        await workspace.homes.show(user)
 
     def split(self, text: str) -> list[str]:
         return split(text)
@@ -216,6 +220,9 @@ class SlackSurface:
 
     async def _hear(self, body: dict[str, Any], workspace: Workspace) -> None:
         try:
+            if (opened := events.opened(body, workspace.me)) is not None:
+                self._opened(opened, workspace)
+                return
             heard = events.heard(body, workspace.me)
         except Malformed as wrong:
             log.warning("An event of Slack was refused: %s", wrong)
@@ -234,6 +241,13 @@ class SlackSurface:
             source=heard.source,
         )
         await self._entry.message(message)
+
+    def _opened(self, opened: Opened, workspace: Workspace) -> None:
+        match opened.tab:
+            case "home":
+                workspace.homes.open(opened.person)
+            case _:
+                pass  # the messages tab
 
     async def _press(self, body: dict[str, Any], workspace: Workspace) -> None:
         try:

@@ -16,6 +16,7 @@ from adapters.slack.clicks import Clicks
 from adapters.slack.commands import Commands
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import Identity
+from adapters.slack.homes import Homes
 from adapters.slack.log import quiet
 from adapters.slack.people import People
 from adapters.slack.refusal import code_of
@@ -41,6 +42,7 @@ class Workspace:
     delivery: Delivery
     clicks: Clicks
     commands: Commands
+    homes: Homes
 
     @classmethod
     def of(
@@ -53,13 +55,15 @@ class Workspace:
     ) -> Workspace:
         people = People(client, clock, me.team)
         delivery = Delivery(client, me)
+        homes = Homes(entry, delivery, people, clock, background, me.team)
         return cls(
             me=me,
             client=client,
             people=people,
             delivery=delivery,
-            clicks=Clicks(entry, client, delivery, people, background),
+            clicks=Clicks(entry, client, delivery, people, background, homes),
             commands=Commands(entry, client, people, background, me.team),
+            homes=homes,
         )
 
 

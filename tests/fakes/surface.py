@@ -30,6 +30,7 @@ class MemorySurface:
     whispers: list[tuple[str, str]] = field(default_factory=list)
     failures: list[DeliveryError] = field(default_factory=list)
     posts: int = 0
+    homes: list[str] = field(default_factory=list)  # whose home was drawn anew, in turn
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         error = self.failures.pop(0) if self.failures else None
@@ -54,6 +55,11 @@ class MemorySurface:
 
     async def whisper(self, place: Place, user: str, text: str) -> None:
         self.whispers.append((user, text))
+
+    async def show_home(self, organisation: str, user: str) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.homes.append(user)
 
     def split(self, text: str) -> list[str]:
         return [text]

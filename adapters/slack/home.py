@@ -30,10 +30,9 @@ from bot.surface import Home, Item
 View = dict[str, Any]
 
 _ROOM: Final = 1_500  # characters of one question that the page shows
-_TITLE: Final = 300
-_NAME: Final = 100
+_TITLE: Final = 150
+_NAME: Final = 100  # of a tool or an agent
 _SAID: Final = 300
-_NOTICES: Final = 3
 _LINES: Final = 5  # decisions in one block
 
 NOTHING: Final = (
@@ -61,7 +60,7 @@ def saying(text: str) -> View:
 
 
 def _view(home: Home, notice: str, *, whole: bool) -> View:
-    blocks = [_section(notice), {"type": "divider"}] if notice else []
+    blocks = [_section(shorten(notice, 1_000)), {"type": "divider"}] if notice else []
     if home.refusal:
         return _page([*blocks, _section(home.refusal)], home.page)
     if home.waiting:
@@ -94,7 +93,8 @@ def _question(item: Item, whole: bool) -> list[Block]:
     about = [shorten(card.tool, _NAME), f"asked by {shorten(card.agent, _NAME)}"]
     about.append(f"since {moment(item.since)}")
     blocks = [_titled(item, " · ".join(part for part in about if part))]
-    notices = [shorten(notice, _SAID) for notice in card.notices[:_NOTICES]]
+    unread = "Too much for this page: open it to read it."
+    notices = [unread, *(shorten(notice, _SAID) for notice in card.notices[:1])]
     if whole:
         approval = card.kind is Kind.APPROVAL
         blocks += _beginning(card) if approval and not _seen(card) else excerpt(card, _ROOM)
@@ -109,11 +109,12 @@ def _question(item: Item, whole: bool) -> list[Block]:
 
 def _seen(card: Card) -> bool:
     """Whether the page shows every byte of what is decided. Counts at least what is shown."""
+    named = len(card.title) <= _TITLE and len(card.tool) <= _NAME
     size = len(card.message) + sum(len(one.name) + 1 + len(one.value) for one in card.arguments)
     for field in card.fields:
         size += 20 + len(field.label) + len(field.description)
         size += sum(5 + len(one.title) + len(one.description) for one in field.choices)
-    return card.complete and size <= _ROOM
+    return card.complete and named and size <= _ROOM
 
 
 def _beginning(card: Card) -> list[Block]:

@@ -22,7 +22,7 @@ from storage.database import Database
 from tests.fakes.clock import WallClock
 from tests.fakes.model import ScriptedModel, script
 from tests.fakes.slack import FakeSlack, View, buttons_of, text_of
-from tests.scenario.slack_world import running
+from tests.scenario.slack_world import Mode, running
 
 ANA, BEN, CYN, OPS = "U_ANA", "U_BEN", "U_CYN", "C_OPS"
 POLICY = Policy(name="ops", approvers=frozenset({f"slack:T1/{BEN}"}))
@@ -86,6 +86,7 @@ async def product(
     policies: Sequence[Policy] = (POLICY,),
     workspace: FakeSlack | None = None,
     root: str = "",
+    mode: Mode = "http",
 ) -> AsyncIterator[Product]:
     """One process of the product; `workspace` is there before it and after it."""
     own = contextlib.nullcontext(workspace) if workspace else FakeSlack(WallClock())
@@ -99,7 +100,7 @@ async def product(
             policies=Policies(policies),
             agents={"ops": Agent(name="ops", model=model, tools=tools, sources=sources)},
         )
-        async with running(slack, Service(core, agent="ops"), "http") as surface:
+        async with running(slack, Service(core, agent="ops"), mode) as surface:
             core.surfaces["slack"] = surface
             handlers = {
                 Job.CHAT: Loop(core, "process").complete,

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from adapters.slack.events import (
     Identity,
     Malformed,
+    Opened,
     Person,
     click,
     heard,
+    opened,
+    page,
     permalink,
     readable,
     shaped,
@@ -160,6 +163,37 @@ def test_a_click_on_a_message_without_a_thread_is_at_that_message() -> None:
 
 def test_a_click_in_a_modal_has_no_place() -> None:
     assert click(pressed(container={"type": "view"}, channel=None), ME).place is None
+
+
+@pytest.mark.parametrize(
+    ("number", "read"),
+    [("3", 3), ("", 1), ("0", 1), ("-1", 1), ("١", 1), ("99999", 1), (None, 1), (7, 1)],
+)
+def test_a_click_on_a_home_page_has_no_place_and_names_the_page(number: Any, read: int) -> None:
+    view = {"type": "home", "private_metadata": number}
+    found = click(pressed(container={"type": "view"}, channel=None, view=view), ME)
+    assert (found.place, found.home) == (None, read)
+    assert page(number) == read
+
+
+def test_a_click_elsewhere_is_on_no_home_page() -> None:
+    modal = {"type": "modal", "private_metadata": "3"}
+    assert click(pressed(container={"type": "view"}, view=modal), ME).home is None
+    assert click(pressed(), ME).home is None
+
+
+def test_an_opened_tab_is_somebodys_and_says_nothing() -> None:
+    body = event(type="app_home_opened", tab="home", ts=None)
+    assert opened(body, ME) == Opened("home", Person("U_ANA"))
+    assert heard(body, ME) is None
+    assert opened(event(), ME) is None
+    assert opened({**body, "team_id": "T2"}, ME) is None
+
+
+@pytest.mark.parametrize("given", [{"user": "<!here>"}, {"user": None}, {"tab": None}, {"tab": 1}])
+def test_a_malformed_opening_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(Malformed):
+        opened(event(type="app_home_opened", **({"tab": "home"} | given)), ME)
 
 
 def test_a_button_of_somebody_else_names_no_action() -> None:

@@ -11,13 +11,13 @@ import sqlalchemy as sa
 
 from bot.approvers import Policy
 from bot.card import Card, TaskCard
-from bot.closing import redraw
+from bot.closing import redraw, supersede
 from bot.home import DECIDED, OPEN_SECONDS, OUTSIDER, PAGE
 from bot.surface import Actor, DeliveryError, Home, Item
-from storage import outbox
 from storage.database import Database, DatabaseUnavailable
 from storage.outbox import OutboxRow
-from storage.schema import homes, postings, questions
+from storage.questions import open_in_chat
+from storage.schema import homes, outbox, postings, questions
 from tests.fakes.background import background
 from tests.fakes.model import call
 from tests.fakes.surface import MemorySurface
@@ -41,8 +41,8 @@ def orders(items: Sequence[Item]) -> list[str]:
 async def rows(db: Database) -> list[OutboxRow]:
     """The asks for home pages."""
     async with db.read() as tx:
-        asked = sa.select(outbox.outbox).where(outbox.outbox.c.action == "home")
-        return await tx.rows(asked.order_by(outbox.outbox.c.id), OutboxRow)
+        asked = sa.select(outbox).where(outbox.c.action == "home").order_by(outbox.c.id)
+        return await tx.rows(asked, OutboxRow)
 
 
 # What stands there
@@ -182,6 +182,17 @@ async def test_who_asks_in_the_thread_of_another_reads_what_came_of_it(db: Datab
     assert (await look(w, prefix)).decided == ()
 
 
+async def test_what_is_asked_no_more_was_not_decided(db: Database) -> None:
+    w = world(db, call("refund"), tools=[effect([])])
+    chat = await w.chat()
+    await w.settle()
+    async with db.transaction("test_supersede") as tx:
+        await supersede(w.core, tx, await open_in_chat(tx, chat.id))
+
+    home = await look(w, ANA)
+    assert (home.waiting, home.decided) == ((), ())
+
+
 async def test_only_the_latest_decisions_of_a_week_stand_there(db: Database) -> None:
     count = DECIDED + 2
     w = world(db, [call("refund", order=f"{n:02}") for n in range(count)], tools=[effect([])])
@@ -243,6 +254,26 @@ async def test_a_home_that_nobody_opened_within_a_day_is_left_alone(db: Database
     await w.settle()
 
     assert w.surface.homes == ["ANA"]
+
+
+async def test_the_home_of_another_organisation_is_left_alone(db: Database) -> None:
+    w = world(db, call("refund"), tools=[effect([])])
+    await w.service.home(replace(BEN, organisation="T2"), "T2", 1)
+    await w.chat()
+    await w.settle()
+
+    assert w.surface.homes == []
+
+
+async def test_who_asks_in_the_thread_of_another_has_it_drawn_anew_too(db: Database) -> None:
+    w = world(db, call("refund"), tools=[effect([])])
+    for who in (ANA, DAN):
+        await look(w, who)
+    chat = await w.chat(None, by=ANA)
+    await chat.say("please", by=DAN)
+    await w.settle()
+
+    assert sorted(w.surface.homes) == ["ANA", "DAN"]
 
 
 async def test_changes_that_come_together_draw_a_home_once(db: Database) -> None:

@@ -385,6 +385,14 @@ async def test_a_modal_that_may_not_be_opened_is_explained_on_the_home(world: Wo
     assert not world.slack.open_views(CYN)
 
 
+async def test_a_home_that_a_form_was_opened_from_is_followed_from_then_on(http: World) -> None:
+    view = await opened(http.slack, BEN, "ops wants to run refund")
+    await http.slack.click_view(BEN, view, "Decline with a note")
+
+    await http.slack.until(lambda: http.slack.open_views(BEN))
+    await http.slack.until(lambda: [page for *_, page in http.entry.homes] == [1, 1])
+
+
 async def test_whom_slack_does_not_know_is_told_so_on_the_home(http: World) -> None:
     http.slack.fail_next("users.info", error="internal_error")
     await opened(http.slack, BEN, "Slack did not say who you are")

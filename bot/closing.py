@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bot import home
 from bot.core import Core, Job
 from storage import outbox, questions
 from storage.database import Tx
@@ -19,11 +20,13 @@ async def redraw(
     priority: Priority = Priority.SETTLED,
     call_id: str | None = None,
 ) -> None:
-    """`call_id`: the call that may not start before every copy is redrawn (row B39)."""
+    """Also on the home pages of those whom it concerns. `call_id`: the call that may not start
+    before every copy is redrawn (row B39)."""
     for channel in await outbox.edit_all(
         tx, subject, priority=priority, now=core.now(), call_id=call_id
     ):
         await core.wake(tx, Job.DELIVER, channel)
+    await home.redraw(core, tx, subject)
 
 
 async def supersede(core: Core, tx: Tx, rows: Sequence[QuestionRow]) -> None:

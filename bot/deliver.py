@@ -66,6 +66,9 @@ class Deliverer:
                 case Action.WHISPER:
                     posted = Posted(row.place, "")
                     await surface.whisper(row.place, row.recipient or "", row.text or "")
+                case Action.HOME:
+                    posted = Posted(row.place, "")
+                    await surface.show_home(row.organisation, row.recipient or "")
                 case Action.EDIT:
                     assert copy is not None
                     posted = Posted(copy.place, copy.message_id)
@@ -139,7 +142,8 @@ class Deliverer:
             return arguments.file_of(call), row.version
         if is_whole(row.subject):
             return File(ANSWER_FILE, "text/markdown", (row.text or "").encode()), row.version
-        post = row if row.action == Action.WHISPER else await outbox.post_of(tx, row.subject)
+        alone = row.action in (Action.WHISPER, Action.HOME)
+        post = row if alone else await outbox.post_of(tx, row.subject)
         assert post is not None
         return Reply(post.text or "", live=post.live), post.version
 

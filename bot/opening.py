@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 
-from bot import arguments
+from bot import arguments, home
 from bot.approvers import askers_of, audience
 from bot.changed import stale_notice
 from bot.core import Core, Job
@@ -140,3 +140,4 @@ async def _open(core: Core, tx: Tx, chat: ChatRow, *rows: QuestionRow) -> None:
             call_id=None if rows[0].card else rows[0].call_id,
         )
     await core.wake(tx, Job.DELIVER, chat.place.channel_key)
+    await home.redraw(core, tx, outbox.card_of(rows[0]))

@@ -7,6 +7,7 @@ from typing import Any, assert_never
 
 import structlog
 
+from bot import home
 from bot.closing import redraw, supersede, supersede_open
 from bot.core import Core, Job, new_id
 from bot.opening import open_ask, open_outcome
@@ -169,6 +170,7 @@ class Recorder:
                     now=self.core.now(),
                 )
                 await self.core.wake(tx, Job.DELIVER, chat.place.channel_key)
+                await home.redraw(self.core, tx, subject)
             elif detached.task != row.task:
                 await self._redraw_task(tx, row)
             await self._stir(tx, row)

@@ -6,7 +6,7 @@ import contextlib
 
 import structlog
 
-from bot import arguments, commands
+from bot import arguments, commands, home
 from bot.card import Card
 from bot.changed import take_change
 from bot.chat import queue
@@ -21,6 +21,7 @@ from bot.surface import (
     Command,
     Decision,
     GroupDecision,
+    Home,
     Listing,
     Look,
     Message,
@@ -191,6 +192,14 @@ class Service:
             return await commands.inbox(self.core, actor, organisation, page)
         except DatabaseUnavailable as error:
             return Listing(str(error))
+
+    async def home(self, actor: Actor, organisation: str, page: int | None = None) -> Home:
+        try:
+            return await home.show(self.core, actor, organisation, page)
+        except DatabaseUnavailable as error:
+            if page is None:
+                raise
+            return Home(refusal=str(error))
 
     async def cancel_task(
         self, nonce: str, actor: Actor, *, via: str, place: Place | None = None

@@ -33,6 +33,8 @@ __all__ = [
     "File",
     "FileRef",
     "GroupDecision",
+    "Home",
+    "Item",
     "Listing",
     "Look",
     "Message",
@@ -191,6 +193,32 @@ class Listing:
     pages: int = 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One thing on a home page. `link` is the address of its thread (None: the surface has none),
+    `since` when it opened, began or was settled (unix seconds), `may` whether the person may act
+    on it."""
+
+    card: Card | TaskCard
+    link: str | None
+    since: float
+    may: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """One page of a person's home: what waits for them, what runs for them, what was decided
+    lately. Pages count from 1; `decided` is the same on each. `refusal` is a sentence that stands
+    there instead of everything."""
+
+    waiting: tuple[Item, ...] = ()
+    running: tuple[Item, ...] = ()
+    decided: tuple[Item, ...] = ()
+    page: int = 1
+    pages: int = 1
+    refusal: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What the agent says: Markdown of the model, or a sentence of ours. `live`: it still grows."""
@@ -305,6 +333,10 @@ class Surface(Protocol):
         """The content of a file that came with a message (FileRef), of at most so many bytes. The
         text of its DeliveryError ends a sentence for people: "x.png could not be read: ..."."""
 
+    async def show_home(self, organisation: str, user: str) -> None:
+        """Draws the home page that this person has open anew (Entry.home), where the surface has
+        home pages; whoever is gone is left out."""
+
     def split(self, text: str) -> list[str]:
         """A long reply as parts that each fit one message, in order, nothing left out."""
 
@@ -366,6 +398,11 @@ class Entry(Protocol):
 
     async def inbox(self, actor: Actor, organisation: str, page: int) -> Listing:
         """The open questions of an organisation that this person may decide."""
+
+    async def home(self, actor: Actor, organisation: str, page: int | None = None) -> Home:
+        """The home page of this person in an organisation. `page`: they open it there, so that it
+        is drawn anew from now on when something changes; None: as it is open, and then it raises
+        storage.database.DatabaseUnavailable, so that the page that stands there stays."""
 
     async def cancel_task(
         self, nonce: str, actor: Actor, *, via: str, place: Place | None = None

@@ -25,6 +25,7 @@ class Action(StrEnum):
     EDIT = "edit"
     WHISPER = "whisper"  # to one person only
     STATUS = "status"  # what a chat is doing, shown beside its thread and not in it
+    HOME = "home"  # a person's home page is drawn anew
 
 
 class Priority(IntEnum):
@@ -204,6 +205,32 @@ async def show_status(tx: Tx, place: Place, *, nonce: str, chat_id: str, now: fl
             **place.columns(),
         )
     )
+
+
+async def home(tx: Tx, place: Place, *, nonce: str, now: float) -> bool:
+    """Asks for the home page of the person whose channel this is to be drawn anew. False: one that
+    waits will show it. Locks nothing that another transaction holds, so that no decision waits for
+    a page."""
+    subject = f"home:{place.channel_key}"
+    waiting = sa.select(outbox.c.id).where(
+        outbox.c.subject == subject, outbox.c.action == Action.HOME, outbox.c.state == "waiting"
+    )
+    if await tx.value(waiting.limit(1).with_for_update(skip_locked=True)):
+        return False
+    await tx.run(
+        sa.insert(outbox).values(
+            nonce=nonce,
+            action=Action.HOME,
+            subject=subject,
+            recipient=place.channel,
+            priority=Priority.LIVE,
+            state="waiting",
+            due_at=now,
+            created_at=now,
+            **place.columns(),
+        )
+    )
+    return True
 
 
 async def drop(tx: Tx, row: OutboxRow) -> None:
@@ -389,7 +416,7 @@ async def sent(
         .where(outbox.c.id == row.id)
         .values(state="sent", error=None, settled_at=now)
     )
-    if row.action == Action.WHISPER:
+    if row.action in (Action.WHISPER, Action.HOME):
         return
     if row.action == Action.POST:
         await tx.insert_new(

@@ -78,6 +78,9 @@ class ConsoleSurface:
     async def fetch(self, place: Place, reference: Mapping[str, Any], most: int) -> bytes:
         raise DeliveryError("a terminal has no files", permanent=True)
 
+    async def show_home(self, organisation: str, user: str) -> None:
+        """A terminal has no home pages."""
+
     def split(self, text: str) -> list[str]:
         return [text]
 

@@ -35,6 +35,7 @@ FINISHED: Final = "finished"
 VISIT: Final = "visit"
 CANCEL: Final = "cancel"
 LEAF: Final = "leaf."  # and which button; its value is the number of the page of `pages`
+HOME: Final = "home."  # and which way to turn; the value is the number of the page
 
 SHOW_LABEL: Final = "Show everything"
 
@@ -190,9 +191,22 @@ def _facts(card: Card) -> list[Block]:
     return [rich(words(*tool, *(agent if card.agent else ())))] if card.tool or card.agent else []
 
 
-def _body(card: Card) -> tuple[list[Block], bool]:
+def abridged(card: Card, room: int) -> list[Block]:
+    """What is asked, as far as it goes into `room` characters; it says so where it is cut."""
+    return _body(card, room)[0]
+
+
+def buttons(card: Card, *, approvable: bool) -> Block:
+    """What can be pressed on an open card. `approvable`: every argument is seen beside it."""
+    drawn = _actions(card, whole=True)
+    hidden = () if approvable else (ACTION + APPROVE, ACTION + REMEMBER)
+    shown = [one for one in drawn["elements"] if one["action_id"] not in hidden]
+    return drawn | {"elements": shown}
+
+
+def _body(card: Card, room: int = _BODY) -> tuple[list[Block], bool]:
     """What is asked, and whether all of it is there."""
-    room, whole = _BODY, True
+    whole = True
     blocks: list[Block] = []
     if card.message:
         whole = len(card.message) <= room

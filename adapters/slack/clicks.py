@@ -22,7 +22,8 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 from adapters.slack import actions, apology, blocks, limits, modals, pages
 from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
-from adapters.slack.events import Click, Submission
+from adapters.slack.events import Click, Submission, page
+from adapters.slack.homes import Homes
 from adapters.slack.log import quiet
 from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import code_of, pointers_of
@@ -66,12 +67,14 @@ class Clicks:
         delivery: Delivery,
         people: People,
         background: Background,
+        homes: Homes,
     ) -> None:
         self._entry = entry
         self._client = client
         self._delivery = delivery
         self._people = people
         self._background = background
+        self._homes = homes
 
     async def press(self, click: Click) -> None:
         """Does what the button says; returns when the click can be acknowledged."""
@@ -108,6 +111,8 @@ class Clicks:
                 pass  # it counts once a button is pressed
             case blocks.VISIT:
                 pass  # the browser opened the page; nothing is recorded
+            case action if action.startswith(blocks.HOME):
+                self._homes.open(click.person, page(click.nonce))
             case action if action.startswith(blocks.PICK):
                 await self._decide(click, Verb.ANSWER, pick=action.removeprefix(blocks.PICK))
             case _:
@@ -188,7 +193,7 @@ class Clicks:
             outcome = await deciding
             unseen = outcome.done or _RECORDED if click.view else ""
             sentence = outcome.sentence or unseen or (_RECORDED if late else "")
-            if sentence:
+            if sentence or click.home is not None:  # a home page shows what came of it
                 await self._tell(click, sentence)
 
         late = False
@@ -252,6 +257,8 @@ class Clicks:
     async def _open(self, click: Click, verb: Verb | None, draw: Draw) -> None:
         """Opens the modal for a verb, or (none) for who may read the card."""
         looking = self._background.start(self._look(click, verb))
+        if click.home is not None:  # whoever looks at it has it drawn anew when the form is sent
+            self._homes.open(click.person, click.home)
         if self._people.knows(click.person):  # else Slack is asked, and the modal goes first
             await asyncio.wait({looking}, timeout=limits.LOOK_SECONDS)
         if looking.done():
@@ -335,6 +342,9 @@ class Clicks:
     async def _tell(self, click: Click, sentence: str) -> None:
         """Tells the person alone: in the modal where they clicked, else by an ephemeral, or by the
         click's own address where that does not go."""
+        if click.home is not None:
+            self._homes.open(click.person, click.home, notice=sentence)
+            return
         if click.view:
             await self._update(click.view, lambda: modals.saying(sentence))
             return

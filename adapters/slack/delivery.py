@@ -35,8 +35,10 @@ _REFUSED_CONTENT: Final = frozenset(
         "msg_too_long",
         "block_mismatch",
         "no_text",
+        "view_too_large",
     }
 )
+_NO_HOME: Final = frozenset({"hash_conflict", "user_not_found", "not_enabled"})
 _PERMANENT: Final = frozenset(
     {
         "message_not_found",
@@ -176,6 +178,19 @@ class Delivery:
                 user=user,
                 text=escape(shorten(text, limits.FALLBACK_TEXT // 5)),
             )
+
+    async def publish(self, user: str, view: dict[str, Any], instead: dict[str, Any]) -> None:
+        """Shows a person their home page; `instead` where Slack refuses its content. A person who
+        is gone, or an app without the Home tab, has none: that is logged and nothing else."""
+        with _typed("home"):
+            try:
+                await self._client.views_publish(user_id=user, view=view)
+            except SlackApiError as error:
+                if code_of(error) in _NO_HOME:
+                    log.warning("A home page was not shown: %s", code_of(error))
+                    return
+                _or_raise(error)
+                await self._client.views_publish(user_id=user, view=instead)
 
 
 def _posted(place: Place, channel: str, ts: str) -> Posted:

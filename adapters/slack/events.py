@@ -79,7 +79,8 @@ class Click:
     """A button that was pressed: in a message (`place`) or in a modal (`view` is its id, `about`
     what we wrote into it). `nonce` is the button's value. `at_root`: that message stands in the
     channel itself, as in a direct message, and not in a thread. `selected` are the nonces of the
-    calls that were selected in the message before."""
+    calls that were selected in the message before. `home`: the number of the home page that the
+    button is on, if it is on one."""
 
     action: str
     nonce: str
@@ -91,6 +92,7 @@ class Click:
     about: str = ""
     at_root: bool = False
     selected: tuple[str, ...] = ()
+    home: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +325,7 @@ def click(body: Mapping[str, Any], me: Identity) -> Click:
         about=about,
         at_root=place is not None and place.root == body["container"]["message_ts"],
         selected=_selected(body),
+        home=_home(body),
     )
 
 
@@ -381,6 +384,11 @@ def turned(body: Mapping[str, Any], me: Identity) -> Turned:
     if not _PAGE.fullmatch(pressed.nonce):
         raise Malformed("A page has no number.")
     return Turned(page=int(pressed.nonce), person=pressed.person, view=_text(view, "id"))
+
+
+def page(number: object) -> int:
+    """The page that a client names; the first where it names none."""
+    return int(number) if isinstance(number, str) and _PAGE.fullmatch(number) else 1
 
 
 def permalink(me: Identity, place: Place) -> str | None:
@@ -461,6 +469,13 @@ def _selected(body: Mapping[str, Any]) -> tuple[str, ...]:
             raise Malformed("What is selected in a message is of the wrong kind.")
         values += [_text(one, "value") for one in options]
     return tuple(values)
+
+
+def _home(body: Mapping[str, Any]) -> int | None:
+    view = body.get("view")
+    if not isinstance(view, Mapping) or view.get("type") != "home":
+        return None
+    return page(view.get("private_metadata"))
 
 
 def _mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:

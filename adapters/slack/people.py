@@ -21,11 +21,13 @@ _MOST: Final = 5_000
 
 
 class Unknown(Exception):
-    """Slack did not say who this is: nothing is decided for them (fail closed)."""
+    """Slack did not say who this is: nothing is decided for them (fail closed). `gone`: because
+    there is no such person any more."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, gone: bool = False) -> None:
         super().__init__(f"users.info: {reason}")
         self.reason = reason
+        self.gone = gone
 
 
 class People:
@@ -76,10 +78,10 @@ class People:
             async with asyncio.timeout(_SECONDS):
                 answer = await self._client.users_info(user=user)
         except SlackApiError as error:
-            raise Unknown(code_of(error)) from None
+            raise Unknown(code_of(error), gone=code_of(error) == "user_not_found") from None
         except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unknown(type(error).__name__) from None
         profile = answer.get("user")
         if not isinstance(profile, Mapping) or profile.get("deleted") or not profile.get("team_id"):
-            raise Unknown("no such person any more")
+            raise Unknown("no such person any more", gone=True)
         return profile

@@ -108,6 +108,10 @@ class SlackSurface:
         workspace = await self._workspaces.find(place.organisation)
         return await files.fetch(workspace.client, reference, most)
 
+    async def show_home(self, organisation: str, user: str) -> None:
+        workspace = await self._workspaces.find(organisation)
+        await workspace.homes.show(user)
+
     def split(self, text: str) -> list[str]:
         return split(text)
 
@@ -300,8 +304,15 @@ class SlackSurface:
         except Malformed as wrong:
             log.warning("An opening of the app was refused: %s", wrong)
             return
-        if opened is not None and opened.tab == "messages":
-            self._background.start(workspace.sessions.suggest(opened.channel))
+        if opened is None:
+            return
+        match opened.tab:
+            case "home":
+                workspace.homes.open(opened.person)
+            case "messages":
+                self._background.start(workspace.sessions.suggest(opened.channel))
+            case _:
+                pass
 
     async def _press(self, body: dict[str, Any], workspace: Workspace) -> None:
         try:

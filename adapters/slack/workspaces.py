@@ -17,6 +17,7 @@ from adapters.slack.clicks import Clicks
 from adapters.slack.commands import Commands
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import Identity
+from adapters.slack.homes import Homes
 from adapters.slack.log import quiet
 from adapters.slack.people import People
 from adapters.slack.refusal import code_of
@@ -45,6 +46,7 @@ class Workspace:
     clicks: Clicks
     commands: Commands
     sessions: Sessions
+    homes: Homes
 
     @classmethod
     def of(
@@ -59,14 +61,16 @@ class Workspace:
         people = People(client, clock, me.team)
         sessions = Sessions(client, prompts)
         delivery = Delivery(client, me, Streams(client, sessions.shown))
+        homes = Homes(entry, delivery, people, clock, background, me.team)
         return cls(
             me=me,
             client=client,
             people=people,
             delivery=delivery,
-            clicks=Clicks(entry, client, delivery, people, background),
+            clicks=Clicks(entry, client, delivery, people, background, homes),
             commands=Commands(entry, client, people, background, me.team),
             sessions=sessions,
+            homes=homes,
         )
 
 

@@ -54,6 +54,7 @@ class MemorySurface:
     thread: Earlier | Exception = field(default_factory=lambda: Earlier(()))
     files: dict[str, bytes | Exception] = field(default_factory=dict)
     looked_up: list[str] = field(default_factory=list)
+    homes: list[str] = field(default_factory=list)  # whose home was drawn anew, in turn
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         error = self.failures.pop(0) if self.failures else None
@@ -100,6 +101,11 @@ class MemorySurface:
         if len(found) > most:
             raise DeliveryError(f"it is larger than {most} bytes", permanent=True)
         return found
+
+    async def show_home(self, organisation: str, user: str) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.homes.append(user)
 
     def split(self, text: str) -> list[str]:
         return [text]

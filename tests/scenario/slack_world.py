@@ -20,6 +20,8 @@ from bot.surface import (
     Decision,
     Entry,
     GroupDecision,
+    Home,
+    Item,
     Listing,
     Look,
     Message,
@@ -78,6 +80,8 @@ class StubEntry:
         self.reads: list[tuple[str, Actor, Place | None]] = []
         self.cancelled: list[tuple[str, Actor, Place | None]] = []
         self.commands: list[Command] = []
+        self.homes: list[tuple[Actor, str, int | None]] = []
+        self.page = Home(waiting=(Item(card=APPROVAL, link=None, since=0.0, may=True),), pages=3)
         self.seen: set[str] = set()
         self.card = APPROVAL
         self.refusal = ""
@@ -151,6 +155,11 @@ class StubEntry:
     async def inbox(self, actor: Actor, organisation: str, page: int) -> Listing:
         await self._trouble()
         return Listing(f"page {page} for {actor.key} in {organisation}", page, 3)
+
+    async def home(self, actor: Actor, organisation: str, page: int | None = None) -> Home:
+        await self._trouble()
+        self.homes.append((actor, organisation, page))
+        return self.page
 
     async def _trouble(self) -> None:
         if self.pause is not None:

@@ -400,6 +400,44 @@ async def test_an_external_id_is_open_once(slack: FakeSlack, client: AsyncWebCli
     assert error_of(failure) == "duplicate_external_id"
 
 
+async def test_a_home_is_published_under_its_hash_and_only_where_the_tab_is_enabled(
+    slack: FakeSlack, client: AsyncWebClient
+) -> None:
+    view = {"type": "home", "blocks": CARD}
+    first = (await client.views_publish(user_id="U_ANA", view=view))["view"]["hash"]
+    await client.views_publish(user_id="U_ANA", view=view, hash=first)
+    many = {"type": "home", "blocks": [{"type": "divider"}] * 101}
+    for given, error in (
+        ({"user_id": "U_ANA", "view": view, "hash": first}, "hash_conflict"),
+        ({"user_id": "U_BEN", "view": view, "hash": first}, "hash_conflict"),
+        ({"user_id": "U_NOBODY", "view": view}, "user_not_found"),
+        ({"user_id": "U_ANA", "view": FORM}, "invalid_arguments"),
+        ({"user_id": "U_ANA", "view": many}, "invalid_arguments"),
+    ):
+        with pytest.raises(SlackApiError) as failure:
+            await client.views_publish(**given)
+        assert error_of(failure) == error
+    slack.world.home_tab = False
+    with pytest.raises(SlackApiError) as failure:
+        await client.views_publish(user_id="U_ANA", view=view)
+    assert error_of(failure) == "not_enabled"
+
+
+async def test_a_click_on_a_home_has_neither_a_channel_nor_a_response_url(
+    slack: FakeSlack, client: AsyncWebClient
+) -> None:
+    view = {"type": "home", "blocks": CARD, "private_metadata": "2"}
+    await client.views_publish(user_id="U_ANA", view=view)
+    home = slack.home("U_ANA")
+    assert home is not None
+    payload = (await slack.click_view("U_ANA", home, "Approve")).payload
+    assert payload["container"] == {"type": "view", "view_id": home.id}
+    assert not {"channel", "message", "response_url"} & set(payload)
+    assert (payload["view"]["type"], payload["view"]["private_metadata"]) == ("home", "2")
+    with pytest.raises(AssertionError):
+        await slack.click_view("U_BEN", home, "Approve")
+
+
 async def test_modals_are_three_deep_at_most(slack: FakeSlack, client: AsyncWebClient) -> None:
     trigger = slack.world.new_trigger("U_ANA")
     await client.views_open(trigger_id=trigger.id, view=FORM)

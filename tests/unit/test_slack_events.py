@@ -16,6 +16,7 @@ from adapters.slack.events import (
     click,
     heard,
     opened,
+    page,
     permalink,
     readable,
     shaped,
@@ -294,6 +295,36 @@ def test_a_click_says_whether_its_message_stands_in_a_thread(
 
 def test_a_click_in_a_modal_has_no_place() -> None:
     assert click(pressed(container={"type": "view"}, channel=None), ME).place is None
+
+
+@pytest.mark.parametrize(
+    ("number", "read"),
+    [("3", 3), ("", 1), ("0", 1), ("-1", 1), ("١", 1), ("99999", 1), (None, 1), (7, 1)],
+)
+def test_a_click_on_a_home_page_has_no_place_and_names_the_page(number: Any, read: int) -> None:
+    view = {"type": "home", "private_metadata": number}
+    found = click(pressed(container={"type": "view"}, channel=None, view=view), ME)
+    assert (found.place, found.home) == (None, read)
+    assert page(number) == read
+
+
+def test_a_click_elsewhere_is_on_no_home_page() -> None:
+    modal = {"type": "modal", "private_metadata": "3"}
+    assert click(pressed(container={"type": "view"}, view=modal), ME).home is None
+    assert click(pressed(), ME).home is None
+
+
+def test_an_opened_tab_is_somebodys_and_says_nothing() -> None:
+    body = event(type="app_home_opened", tab="home", ts=None)
+    assert opened(body, ME) == Opened("home", Person("U_ANA", "T1"), "C_OPS")
+    assert heard(body, ME) is None
+    assert opened({**body, "team_id": "T2"}, ME) is None
+
+
+@pytest.mark.parametrize("given", [{"user": "<!here>"}, {"user": None}, {"tab": None}, {"tab": 1}])
+def test_a_malformed_opening_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(Malformed):
+        opened(event(type="app_home_opened", **({"tab": "home"} | given)), ME)
 
 
 def test_a_button_of_somebody_else_names_no_action() -> None:

@@ -154,7 +154,9 @@ def update_view(world: Workspace, args: Args) -> Json:
 
 
 def publish_view(world: Workspace, args: Args) -> Json:
-    """views.publish: the home tab of one person."""
+    """views.publish: the home tab of one person, guarded by the hash if one is given."""
+    if not world.home_tab:
+        raise SlackError("not_enabled")
     user = world.user(args.need("user_id"))
     body = _checked(world, args, "home")
     view = world.homes.get(user.id)

@@ -222,6 +222,8 @@ class Workspace:
         self.stacks: dict[str, list[str]] = {}
         """The open modals of each person, bottom first."""
         self.homes: dict[str, View] = {}
+        self.home_tab = True
+        """Whether the app's manifest enables the Home tab."""
         self.triggers: dict[str, Trigger] = {}
         self.response_urls: dict[str, ResponseUrl] = {}
         self.ephemerals: list[Ephemeral] = []

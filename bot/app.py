@@ -71,7 +71,7 @@ class App:
             raise ConfigError(f"surfaces.{name}: no adapter of this name is installed.")
         rest = dict(settings)
         service = self.service(rest.pop("agent", None))
-        adapter: Adapter = found.load()(rest, service, self.clock)
+        adapter: Adapter = found.load()(rest, service, self.clock, self.db)
         self.core.surfaces[adapter.name] = adapter
         self.adapters.append(adapter)
         return adapter

@@ -22,13 +22,13 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 from adapters.slack import blocks, limits, modals
 from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
-from adapters.slack.events import Click, Submission
+from adapters.slack.events import SURFACE, Click, Submission
 from adapters.slack.log import quiet
 from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import code_of
 from adapters.slack.text import escape
 from bot.card import Card
-from bot.surface import Actor, Decision, DeliveryError, Entry, Response, Verb
+from bot.surface import Actor, Decision, DeliveryError, Entry, Place, Response, Verb
 from storage.database import DatabaseUnavailable
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,8 @@ class _Outcome:
 
 
 class Clicks:
-    """Everything people press and send."""
+    """Everything people press and send in an organisation. What is pressed in no message is held to
+    that, so that no nonce of another organisation's question works here."""
 
     def __init__(
         self,
@@ -64,12 +65,14 @@ class Clicks:
         delivery: Delivery,
         people: People,
         background: Background,
+        organisation: str,
     ) -> None:
         self._entry = entry
         self._client = client
         self._delivery = delivery
         self._people = people
         self._background = background
+        self._anywhere = Place(SURFACE, organisation, "", "")
 
     async def press(self, click: Click) -> None:
         """Does what the button says; returns when the click can be acknowledged."""
@@ -124,7 +127,9 @@ class Clicks:
         async def decided(actor: Actor) -> _Outcome:
             response: Any = None
             if pick is not None:
-                look = await self._entry.look(click.nonce, verb, actor, place=click.place)
+                look = await self._entry.look(
+                    click.nonce, verb, actor, place=click.place or self._anywhere
+                )
                 if look.card is None:
                     return _Outcome(look.refusal or _BROKEN)
                 response = _picked(look.card, pick)
@@ -133,7 +138,7 @@ class Clicks:
                 verb=verb,
                 actor=actor,
                 via="slack button",
-                place=click.place,
+                place=click.place or self._anywhere,
                 response=response,
                 remember=remember,
             )
@@ -143,7 +148,7 @@ class Clicks:
 
     async def _cancelled(self, click: Click, actor: Actor) -> _Outcome:
         answer = await self._entry.cancel_task(
-            click.nonce, actor, via="slack button", place=click.place
+            click.nonce, actor, via="slack button", place=click.place or self._anywhere
         )
         return _Outcome(answer.sentence)
 
@@ -171,7 +176,7 @@ class Clicks:
             if verb is Verb.DECLINE:
                 response: Any = modals.read_note(submission.values)
             else:
-                look = await self._entry.look(submission.nonce, verb, actor)
+                look = await self._entry.look(submission.nonce, verb, actor, place=self._anywhere)
                 if look.card is None:
                     return _Outcome(look.refusal or _BROKEN)
                 card = look.card
@@ -181,6 +186,7 @@ class Clicks:
                 verb=verb,
                 actor=actor,
                 via="slack modal",
+                place=self._anywhere,
                 response=response,
             )
             answer = await self._entry.decide(decision)
@@ -234,7 +240,9 @@ class Clicks:
         found: list[Card] = []
 
         async def looked(actor: Actor) -> _Outcome:
-            look = await self._entry.look(click.nonce, verb, actor, place=click.place)
+            look = await self._entry.look(
+                click.nonce, verb, actor, place=click.place or self._anywhere
+            )
             if look.card is None:
                 return _Outcome(look.refusal or _BROKEN)
             found.append(look.card)

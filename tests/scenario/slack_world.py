@@ -25,7 +25,7 @@ from bot.surface import (
     Response,
     Verb,
 )
-from storage.database import DatabaseUnavailable
+from storage.database import Database, DatabaseUnavailable
 from tests.fakes.clock import FakeClock
 from tests.fakes.slack import (
     APP_TOKEN,
@@ -41,6 +41,7 @@ SECRETS = {
     "SLACK_APP_TOKEN": APP_TOKEN,
     "SLACK_SIGNING_SECRET": SIGNING_SECRET,
 }
+NOWHERE = Database("sqlite:///:memory:")  # with one token the surface keeps nothing of its own
 Mode = Literal["http", "socket"]
 COLOURS = (Choice("r", "Red", "Like a rose"), Choice("g", "Green", "Like grass"))
 
@@ -162,8 +163,10 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def running(slack: FakeSlack, entry: Entry, mode: Mode) -> AsyncIterator[SlackSurface]:
-    surface = open_surface({"mode": mode, "base_url": slack.base_url}, entry, slack.clock)
+async def running(
+    slack: FakeSlack, entry: Entry, mode: Mode, database: Database = NOWHERE
+) -> AsyncIterator[SlackSurface]:
+    surface = open_surface({"mode": mode, "base_url": slack.base_url}, entry, slack.clock, database)
     assert isinstance(surface, SlackSurface)
     app = web.Application()
     app.add_routes(surface.routes())

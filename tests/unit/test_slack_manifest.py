@@ -73,7 +73,10 @@ def test_the_manifest_asks_for_the_scopes_that_start_up_checks() -> None:
 
 def test_the_manifest_subscribes_to_the_events_that_have_a_listener() -> None:
     subscribed = manifest()["settings"]["event_subscriptions"]["bot_events"]
-    assert {event.split(".")[0] for event in subscribed} == set(events.EVENTS)
+    assert {event.split(".")[0] for event in subscribed} == {
+        *events.EVENTS,
+        *events.REVOKED,
+    }
     kinds = {event.split(".")[1] for event in subscribed if "." in event}
     history = {scope.split(":")[0] for scope in SCOPES if scope.endswith(":history")}
     assert kinds == history
@@ -103,6 +106,6 @@ def test_a_leftover_oauth_setting_does_not_turn_bolt_to_another_installation(
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-other")
     with caplog.at_level(logging.DEBUG):
         settings = SlackSettings("http", "http://127.0.0.1:1/", "/s", "xoxb-1", "", "secret")
-        surface = SlackSurface(settings, entry=None, clock=FakeClock())  # type: ignore[arg-type]
+        surface = SlackSurface(settings, None, FakeClock(), None)  # type: ignore[arg-type]
     assert surface._app.oauth_flow is None
     assert caplog.records == []

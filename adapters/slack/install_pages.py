@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 INSTALL: Final = "/slack/install"
 REDIRECT: Final = "/slack/oauth_redirect"
 
-_ID: Final = re.compile(r"[A-Z][A-Z0-9]{1,40}")
+_ID: Final = re.compile(r"[A-Z][A-Z0-9_]{1,40}")
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",  # the address of the page has a code in it

@@ -99,7 +99,7 @@ async def product(
             policies=Policies(policies),
             agents={"ops": Agent(name="ops", model=model, tools=tools, sources=sources)},
         )
-        async with running(slack, Service(core, agent="ops"), "http") as surface:
+        async with running(slack, Service(core, agent="ops"), "http", db) as surface:
             core.surfaces["slack"] = surface
             handlers = {
                 Job.CHAT: Loop(core, "process").complete,

@@ -175,7 +175,8 @@ async def running(
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host, port = runner.addresses[0][:2]
-    slack.events_url = f"http://{host}:{port}/slack/events" if mode == "http" else None
+    slack.bot_address = f"http://{host}:{port}"
+    slack.events_url = f"{slack.bot_address}/slack/events" if mode == "http" else None
     started = asyncio.Event()
     task = asyncio.create_task(surface.run(started))
     waiting = asyncio.create_task(started.wait())

@@ -1,0 +1,66 @@
+"""A person's browser on the way through the pages on which a workspace installs the app."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from html import unescape
+from http.cookies import SimpleCookie
+
+import aiohttp
+
+from tests.fakes.slack import Elsewhere, FakeSlack
+
+
+@dataclass(frozen=True)
+class Page:
+    status: int
+    text: str
+    headers: dict[str, str]
+
+    @property
+    def sentence(self) -> str:
+        [said] = re.findall(r"<p>([^<]*)</p>", self.text)
+        return unescape(said)
+
+
+@dataclass
+class Browser:
+    """Keeps cookies, also those that are for https only."""
+
+    slack: FakeSlack
+    cookies: dict[str, str] = field(default_factory=dict)
+
+    async def get(self, path: str, **query: str) -> Page:
+        cookies = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        headers = {"Cookie": cookies} if cookies else {}
+        async with (
+            aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http,
+            http.get(self.slack.bot_address + path, params=query, headers=headers) as response,
+        ):
+            for header in response.headers.getall("Set-Cookie", []):
+                for name, one in SimpleCookie(header).items():
+                    assert one["secure"]
+                    assert one["httponly"]
+                    self.cookies[name] = one.value
+            return Page(response.status, await response.text(), dict(response.headers))
+
+    async def begin(self) -> str:
+        """The address at Slack that the first page leads to."""
+        page = await self.get("/slack/install")
+        assert page.status == 200, page.text
+        [address] = re.findall(r'href="(https://slack\.com/[^"]*)"', page.text)
+        return unescape(address)
+
+    async def install(self, where: Elsewhere) -> Page:
+        """All the way, and back."""
+        address = await self.begin()
+        return await self.back(code=where.allow(address), state=state_of(address))
+
+    async def back(self, **query: str) -> Page:
+        return await self.get("/slack/oauth_redirect", **query)
+
+
+def state_of(address: str) -> str:
+    [state] = re.findall(r"[?&]state=([^&]+)", address)
+    return state

@@ -8,8 +8,20 @@ from html import unescape
 from http.cookies import SimpleCookie
 
 import aiohttp
+import pytest
+from cryptography.fernet import Fernet
 
-from tests.fakes.slack import Elsewhere, FakeSlack
+from tests.fakes.slack import CLIENT_ID, CLIENT_SECRET, Elsewhere, FakeSlack
+
+OLD_KEY, KEY = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+
+
+def for_many_workspaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The secrets of an app that workspaces install by OAuth."""
+    monkeypatch.delenv("SLACK_BOT_TOKEN", raising=False)
+    monkeypatch.setenv("SLACK_CLIENT_ID", CLIENT_ID)
+    monkeypatch.setenv("SLACK_CLIENT_SECRET", CLIENT_SECRET)
+    monkeypatch.setenv("SLACK_TOKEN_KEY", KEY)
 
 
 @dataclass(frozen=True)
@@ -63,4 +75,4 @@ class Browser:
 
 def state_of(address: str) -> str:
     [state] = re.findall(r"[?&]state=([^&]+)", address)
-    return state
+    return str(state)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.fernet import Fernet
 
 from adapters.slack import open_surface
 from adapters.slack.installs import FRESH_SECONDS
@@ -20,29 +19,28 @@ from storage.database import Database
 from tests.fakes.clock import FakeClock
 from tests.fakes.slack import (
     BOT_TOKEN,
-    CLIENT_ID,
     CLIENT_SECRET,
     Elsewhere,
     FakeSlack,
     text_of,
 )
-from tests.scenario.slack_browser import Browser, state_of
+from tests.scenario.slack_browser import KEY, OLD_KEY, Browser, for_many_workspaces, state_of
 from tests.scenario.slack_world import APPROVAL, NOWHERE, Mode, StubEntry, running
-
-OLD_KEY, KEY = Fernet.generate_key().decode(), Fernet.generate_key().decode()
 
 
 @pytest.fixture(autouse=True)
 def _oauth(_tokens: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SLACK_BOT_TOKEN")
-    monkeypatch.setenv("SLACK_CLIENT_ID", CLIENT_ID)
-    monkeypatch.setenv("SLACK_CLIENT_SECRET", CLIENT_SECRET)
-    monkeypatch.setenv("SLACK_TOKEN_KEY", KEY)
+    for_many_workspaces(monkeypatch)
 
 
 @pytest.fixture
-async def slack() -> AsyncIterator[FakeSlack]:
-    async with FakeSlack(FakeClock()) as slack:
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def slack(clock: FakeClock) -> AsyncIterator[FakeSlack]:
+    async with FakeSlack(clock) as slack:
         yield slack
 
 
@@ -161,7 +159,7 @@ async def test_a_workspace_that_slack_refuses_at_the_start_does_not_keep_the_oth
 
 
 async def test_a_slack_that_is_away_at_the_start_is_asked_again(
-    slack: FakeSlack, sqlite_db: Database
+    slack: FakeSlack, clock: FakeClock, sqlite_db: Database
 ) -> None:
     acme = slack.add_workspace("T_ACME")
     async with installed(slack, sqlite_db, acme):
@@ -171,7 +169,7 @@ async def test_a_slack_that_is_away_at_the_start_is_asked_again(
         place = await said(acme)
         assert len(entry.messages) == 1
         assert surface.link(place) is None
-        slack.clock.advance(FRESH_SECONDS)
+        clock.advance(FRESH_SECONDS)
         await surface.post(place, Reply("back"), "n1")
         assert surface.link(place) is not None
 
@@ -186,6 +184,10 @@ async def test_the_way_to_install_is_logged_while_nobody_did(
 # --- Tokens at rest
 
 
+def written(directory: Path) -> list[Path]:
+    return list(directory.glob("one.db*"))
+
+
 async def test_no_token_is_in_the_database_in_clear_text(
     slack: FakeSlack, tmp_path: Path, sqlite_db: Database
 ) -> None:
@@ -195,10 +197,12 @@ async def test_no_token_is_in_the_database_in_clear_text(
         async with sqlite_db.read() as tx:
             rows = (await tx.connection.exec_driver_sql("SELECT * FROM slack_bots")).fetchall()
         assert len(rows) == 1
+        files = [path.read_bytes() for path in written(tmp_path)]
+        assert len(files) >= 2  # also the journal beside it
+        assert b"T_ACME" in b"".join(files)
         for secret in (acme.token, "xoxb-", "xoxe-"):
             assert secret not in str(rows)
-            for path in tmp_path.iterdir():  # also the journal beside it
-                assert secret.encode() not in path.read_bytes()
+            assert secret.encode() not in b"".join(files)
 
 
 async def test_a_key_is_replaced_by_putting_the_new_one_first(
@@ -393,7 +397,7 @@ async def test_an_enterprise_that_installs_it_as_a_whole_is_served_in_all_its_wo
 
 
 async def test_a_place_named_by_a_team_is_served_by_the_enterprise_that_has_it(
-    slack: FakeSlack, sqlite_db: Database
+    slack: FakeSlack, clock: FakeClock, sqlite_db: Database
 ) -> None:
     acme = slack.add_workspace("E_ACME", teams=("T_EAST", "T_WEST"))
     async with installed(slack, sqlite_db, acme) as (surface, _):
@@ -404,7 +408,7 @@ async def test_a_place_named_by_a_team_is_served_by_the_enterprise_that_has_it(
             await surface.post(Place("slack", "T_ELSE", "C_OPS", place.root), Reply("x"), "n1")
         assert refused.value.permanent
         assert len(acme.calls_of("auth.teams.list")) == 1
-        slack.clock.advance(FRESH_SECONDS)
+        clock.advance(FRESH_SECONDS)
         slack.fail_next("auth.teams.list", status=503)
         with pytest.raises(DeliveryError) as later:
             await surface.post(Place("slack", "T_EAST", "C_OPS", place.root), Reply("x"), "n1")

@@ -165,7 +165,12 @@ class People(Pressing):
         where = self.world.channels[channel]
         where.members.append(user)
         kind = "C" if where.kind == "channel" else "G"
-        joined: Json = {"user": user, "channel": channel, "channel_type": kind, "team": self.world.team}
+        joined: Json = {
+            "user": user,
+            "channel": channel,
+            "channel_type": kind,
+            "team": self.world.team,
+        }
         joined |= {"event_ts": self.world.new_ts()}
         await self._event(where, {"type": "member_joined_channel", **joined})
 

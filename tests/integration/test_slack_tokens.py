@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from slack_bolt.error import BoltError
 from slack_sdk.oauth.installation_store import Installation
 
 from adapters.slack.tokens import States, Tokens
-from storage.database import Database
+from storage.database import Database, DatabaseUnavailable
 from storage.seen import first_time
 
 KEY = Fernet(Fernet.generate_key())
@@ -66,12 +67,13 @@ async def test_what_is_saved_comes_back_and_is_sealed_in_the_row(
 
 
 async def test_the_newest_installation_counts_and_each_organisation_has_its_own(
-    tokens: Tokens,
+    db: Database, tokens: Tokens
 ) -> None:
     for at, token in ((20.0, "xoxb-new"), (10.0, "xoxb-old")):
         await tokens.async_save(installation("T1", token, installed_at=at))
     await tokens.async_save(installation("T2", "xoxb-2", enterprise_id="E1"))
-    await tokens.async_save(org_wide("E1", "xoxb-e"))
+    whole = {"enterprise_id": "E1", "is_enterprise_install": True}
+    await tokens.async_save(installation("T3", "xoxb-e", **whole))  # T3 has no token of its own
     found = {one: await token_of(tokens, one) for one in ("T1", "T2", "E1", "T3", "E2")}
     assert found == {"T1": "xoxb-new", "T2": "xoxb-2", "E1": "xoxb-e", "T3": None, "E2": None}
     assert sorted(one.bot_token for one in await tokens.everything()) == [
@@ -79,7 +81,8 @@ async def test_the_newest_installation_counts_and_each_organisation_has_its_own(
         "xoxb-e",
         "xoxb-new",
     ]
-    assert await Tokens(tokens._database, "another app", KEYS).everything() == []
+    other = Tokens(db, "another app", KEYS)
+    assert (await other.everything(), await other.find("T1")) == ([], None)
 
 
 @pytest.mark.parametrize("gone", ["T1", "T2", "E1"])
@@ -152,3 +155,21 @@ async def test_installations_and_our_own_writers_wait_for_each_other(
 
     await asyncio.gather(*(work(number) for number in range(40) for work in (ours, theirs)))
     assert len(await tokens.everything()) == 40
+
+
+async def test_installations_stand_in_the_queue_of_our_writers(
+    db: Database, tokens: Tokens
+) -> None:
+    passed: list[str] = []
+    db.points = passed.append
+    await tokens.async_save(installation("T1"))
+    await tokens.remove("T1")
+    assert {"after slack install", "after slack uninstall"} <= set(passed)
+
+
+async def test_a_database_that_is_not_there_is_said_as_everywhere(tmp_path: Path) -> None:
+    nowhere = Database(f"sqlite:///{tmp_path}/missing/one.db")
+    for work in (Tokens(nowhere, "1.2", KEYS).find("T1"), States(nowhere).async_consume("s")):
+        with pytest.raises(DatabaseUnavailable):
+            await work
+    await nowhere.close()

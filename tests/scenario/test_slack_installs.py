@@ -25,7 +25,7 @@ from tests.fakes.slack import (
     text_of,
 )
 from tests.scenario.slack_browser import KEY, OLD_KEY, Browser, for_many_workspaces, state_of
-from tests.scenario.slack_world import APPROVAL, NOWHERE, Mode, StubEntry, running
+from tests.scenario.slack_world import APPROVAL, FORM, NOWHERE, Mode, StubEntry, running
 
 
 @pytest.fixture(autouse=True)
@@ -125,6 +125,7 @@ async def test_a_workspace_that_did_not_install_it_is_not_served(
         assert refused.value.permanent
         assert surface.link(place) is None
     assert acme.calls_of("chat.postMessage") == []
+    assert acme.calls_of("auth.teams.list") == []
 
 
 async def test_after_a_restart_every_workspace_is_spoken_to_again(
@@ -246,7 +247,7 @@ async def test_a_token_that_no_key_opens_counts_as_not_installed(
 
 
 async def test_a_token_that_runs_out_is_replaced_once_and_goes_on_being_sealed(
-    slack: FakeSlack, sqlite_db: Database
+    slack: FakeSlack, clock: FakeClock, sqlite_db: Database
 ) -> None:
     acme = slack.add_workspace("T_ACME")
     slack.installing.rotating = True
@@ -255,11 +256,13 @@ async def test_a_token_that_runs_out_is_replaced_once_and_goes_on_being_sealed(
         first, place = acme.token, await said(acme)
         assert len(slack.calls_of("oauth.v2.access")) == 1
     slack.installing.token_seconds = 43_200
-    async with sqlite_db.transaction("test") as tx:
-        await tx.connection.exec_driver_sql(
-            "UPDATE slack_bots SET bot_token_expires_at = datetime('now', '+119 minutes')"
-        )
     async with installed(slack, sqlite_db) as (surface, _):
+        assert acme.token == first
+        async with sqlite_db.transaction("test") as tx:
+            await tx.connection.exec_driver_sql(
+                "UPDATE slack_bots SET bot_token_expires_at = datetime('now', '+119 minutes')"
+            )
+        clock.advance(FRESH_SECONDS)
         posts = [surface.post(place, Reply("now"), f"n{number}") for number in range(3)]
         await asyncio.gather(*posts)
         assert acme.token != first
@@ -314,6 +317,29 @@ async def test_a_workspace_that_removes_the_app_is_forgotten_and_the_others_go_o
         assert texts(acme, here)[1:] == ["again"]
 
 
+async def test_an_installation_counts_at_once_although_no_removal_was_told_before(
+    slack: FakeSlack, sqlite_db: Database
+) -> None:
+    acme = slack.add_workspace("T_ACME")
+    async with installed(slack, sqlite_db, acme) as (surface, _):
+        acme.kill_token()
+        await Browser(slack).install(acme)
+        await surface.post(await said(acme), Reply("again"), "n1")
+
+
+async def test_what_another_process_removed_is_known_within_a_minute(
+    slack: FakeSlack, clock: FakeClock, sqlite_db: Database
+) -> None:
+    acme = slack.add_workspace("T_ACME")
+    async with installed(slack, sqlite_db, acme) as (surface, entry):
+        async with sqlite_db.transaction("test") as tx:
+            await tx.connection.exec_driver_sql("DELETE FROM slack_bots")
+        clock.advance(FRESH_SECONDS)
+        place = await said(acme)
+        assert entry.messages == []
+        assert surface.link(place) is None
+
+
 async def test_news_of_a_removal_that_comes_after_the_next_installation_removes_nothing(
     slack: FakeSlack, sqlite_db: Database
 ) -> None:
@@ -363,6 +389,22 @@ async def test_with_one_token_its_removal_is_said_once(
         for _ in range(2):
             assert (await slack.send_event({"type": "app_uninstalled"})).acked
     assert caplog.text.count("The app was removed from the Slack workspace") == 1
+
+
+async def test_what_is_sent_in_a_modal_is_held_to_its_workspace(
+    slack: FakeSlack, sqlite_db: Database
+) -> None:
+    acme = slack.add_workspace("T_ACME")
+    async with installed(slack, sqlite_db, acme) as (surface, entry):
+        entry.card = FORM
+        posted = await surface.post(await said(acme), FORM, "n1")
+        await acme.click("U_BEN", "C_OPS", posted.message_id, "Answer")
+        [view] = await slack.until(
+            lambda: [one for one in acme.open_views("U_BEN") if "submit" in one.body]
+        )
+        await acme.submit("U_BEN", view, {"amount": "5"})
+        somewhere = Place("slack", "T_ACME", "", "")
+        assert (entry.looks[-1][3], entry.decisions[-1].place) == (somewhere, somewhere)
 
 
 # --- An Enterprise Grid

@@ -1,17 +1,23 @@
-"""A person's browser on the way through the pages on which a workspace installs the app."""
+"""Workspaces that install the app: a person's browser on the way through its pages."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from html import unescape
 from http.cookies import SimpleCookie
+from typing import Any
 
 import aiohttp
 import pytest
 from cryptography.fernet import Fernet
 
+from bot.surface import Place
+from storage.database import Database
 from tests.fakes.slack import CLIENT_ID, CLIENT_SECRET, Elsewhere, FakeSlack
+from tests.scenario.slack_world import Mode, StubEntry, running
 
 OLD_KEY, KEY = Fernet.generate_key().decode(), Fernet.generate_key().decode()
 
@@ -76,3 +82,20 @@ class Browser:
 def state_of(address: str) -> str:
     [state] = re.findall(r"[?&]state=([^&]+)", address)
     return str(state)
+
+
+@contextlib.asynccontextmanager
+async def installed(
+    slack: FakeSlack, database: Database, *workspaces: Elsewhere, mode: Mode = "http"
+) -> AsyncIterator[tuple[Any, StubEntry]]:
+    """The surface, once these workspaces have installed it; and what it hands on."""
+    entry = StubEntry()
+    async with running(slack, entry, mode, database) as surface:
+        for one in workspaces:
+            assert (await Browser(slack).install(one)).status == 200
+        yield surface, entry
+
+
+async def said(where: Elsewhere, text: str = "deploy") -> Place:
+    """Somebody mentions the bot; the place of its thread."""
+    return Place("slack", where.world.team, "C_OPS", await where.mention("U_ANA", "C_OPS", text))

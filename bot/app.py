@@ -34,13 +34,15 @@ ADAPTERS = "interlock.adapters"
 READY_SECONDS = 2.0  # how long /readyz waits for the database
 
 
-def open_adapter(name: str, settings: Mapping[str, Any], entry: Entry, clock: Clock) -> Adapter:
+def open_adapter(
+    name: str, settings: Mapping[str, Any], entry: Entry, clock: Clock, database: Database
+) -> Adapter:
     """The adapter of this name, by the settings of `[surfaces.NAME]` that are its own. Raises
     ConfigError."""
     found = next(iter(entry_points(group=ADAPTERS, name=name)), None)
     if found is None:
         raise ConfigError(f"surfaces.{name}: no adapter of this name is installed.")
-    adapter: Adapter = found.load()(settings, entry, clock)
+    adapter: Adapter = found.load()(settings, entry, clock, database)
     return adapter
 
 
@@ -80,7 +82,7 @@ class App:
         """Opens the adapter of this name (`[surfaces.NAME]`). Raises ConfigError."""
         rest = dict(settings)
         agent = rest.pop("agent", None)
-        adapter = open_adapter(name, rest, self.service(agent), self.clock)
+        adapter = open_adapter(name, rest, self.service(agent), self.clock, self.db)
         self.core.surfaces[adapter.name] = adapter
         self.adapters.append(adapter)
         return adapter

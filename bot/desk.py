@@ -115,9 +115,9 @@ class Desk:
     ) -> Ruling:
         """Decides the question with this nonce or id; durable when it returns.
 
-        `place` is where the decision came from and must be the question's thread, `chat_id` the
-        chat it must belong to. Raises QuestionError and bot.field.AnswerError; then nothing
-        changed, save that a refusal is on record."""
+        `place` is where the decision came from and must be the question's thread (or, without a
+        channel, its organisation), `chat_id` the chat it must belong to. Raises QuestionError and
+        bot.field.AnswerError; then nothing changed, save that a refusal is on record."""
         async with self.core.db.transaction("decide") as tx:
             ruling = await self._decide(
                 tx, key, verb, by, via, response, lenient, remember, arguments, place, chat_id
@@ -229,7 +229,7 @@ class Desk:
     ) -> bool:
         if chat_id is not None and chat_id != chat.id:
             return False
-        if place is None or place == chat.place:
+        if place is None or place.covers(chat.place):
             return True
         subject = outbox.card_of(row)
         if by is not None and (surface := self.core.surfaces.get(by.surface)) is not None:
@@ -237,7 +237,7 @@ class Desk:
             if direct is not None and await outbox.is_arriving(tx, subject, direct):
                 return True  # pressed before its post was recorded; looked at first: see `sent`
         copies = await outbox.postings_of(tx, subject)
-        return any(place == copy.place for copy in copies)
+        return any(place.covers(copy.place) for copy in copies)
 
     def _refusal(self, chat: ChatRow, call: CallRow, row: QuestionRow, by: Actor) -> str | None:
         return refusal(

@@ -102,7 +102,7 @@ async def _surface(
     wake = EmbeddedEngine(database, clock).wake
     core = Core(db=database, clock=clock, wake=wake, policies=policies)
     try:
-        adapter = open_adapter(name, rest, Service(core, agent=agent or ""), clock)
+        adapter = open_adapter(name, rest, Service(core, agent=agent or ""), clock, database)
     except ConfigError as error:
         yield problem(name, str(error))
         return

@@ -209,7 +209,7 @@ class Service:
             async with self.core.db.read() as tx:
                 call = await calls.get(tx, nonce)
                 chat = None if call is None else await chats.get(tx, call.chat_id)
-            if chat is None or place not in (None, chat.place):
+            if chat is None or not (place is None or place.covers(chat.place)):
                 return Response(done=False, sentence="There is no such task here.")
             return await Tasks(self.core).cancel_by(nonce, actor, via)
         except DatabaseUnavailable as error:

@@ -147,7 +147,8 @@ class Earlier:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """A person pressed a button or sent a form. Only the nonce names the question; nothing else
-    that a client sends back is believed. `place` is where it was pressed, if the surface knows."""
+    that a client sends back is believed. `place` is where it was pressed, if the surface knows; in
+    a modal only the organisation is known, and the place has no channel."""
 
     nonce: str
     verb: Verb
@@ -421,7 +422,8 @@ class Entry(Protocol):
 
 class Adapter(Surface, Protocol):
     """What an entry point of the group `interlock.adapters` opens:
-    `open_surface(settings: Mapping[str, object], entry: Entry, clock: Clock) -> Adapter`."""
+    `open_surface(settings: Mapping[str, object], entry: Entry, clock: Clock, database: Database)
+    -> Adapter`. The database is for what is the adapter's own, such as tokens."""
 
     def routes(self) -> list[web.RouteDef]:
         """What the one web server serves for this surface."""

@@ -20,6 +20,12 @@ class Place:
         """What is delivered in order and paced as one."""
         return f"{self.surface}:{self.organisation}/{self.channel}"
 
+    def covers(self, other: Place) -> bool:
+        """Whether the other one is in here: a place without a channel is a whole organisation."""
+        if self.channel:
+            return self == other
+        return (self.surface, self.organisation) == (other.surface, other.organisation)
+
     def columns(self) -> dict[str, str]:
         return {
             "surface": self.surface,

@@ -14,6 +14,7 @@ from adapters.console.surface import ConsoleSurface
 from bot.clock import Clock
 from bot.secrets import ConfigError
 from bot.surface import Entry
+from storage.database import Database
 
 
 class _Options(BaseModel):
@@ -25,7 +26,9 @@ class _Options(BaseModel):
     thread: str = Field("main", min_length=1)
 
 
-def open_surface(settings: Mapping[str, object], entry: Entry, clock: Clock) -> ConsoleSurface:
+def open_surface(
+    settings: Mapping[str, object], entry: Entry, clock: Clock, database: Database
+) -> ConsoleSurface:
     """Opens the terminal this process runs in. `user` is who sits there (default: the login
     name), `thread` the conversation they join. Raises ConfigError."""
     try:

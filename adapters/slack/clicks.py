@@ -22,14 +22,23 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 from adapters.slack import actions, apology, blocks, limits, modals, pages
 from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
-from adapters.slack.events import Click, Submission, page
+from adapters.slack.events import SURFACE, Click, Submission, page
 from adapters.slack.homes import Homes
 from adapters.slack.log import quiet
 from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import code_of, pointers_of
 from adapters.slack.text import escape
 from bot.card import Card
-from bot.surface import Actor, Decision, DeliveryError, Entry, GroupDecision, Response, Verb
+from bot.surface import (
+    Actor,
+    Decision,
+    DeliveryError,
+    Entry,
+    GroupDecision,
+    Place,
+    Response,
+    Verb,
+)
 from storage.database import DatabaseUnavailable
 
 log = logging.getLogger(__name__)
@@ -58,7 +67,8 @@ class _Outcome:
 
 
 class Clicks:
-    """Everything people press and send."""
+    """Everything people press and send in an organisation. What is pressed in no message is held to
+    that, so that no nonce of another organisation's question works here."""
 
     def __init__(
         self,
@@ -68,6 +78,7 @@ class Clicks:
         people: People,
         background: Background,
         homes: Homes,
+        organisation: str,
     ) -> None:
         self._entry = entry
         self._client = client
@@ -75,6 +86,7 @@ class Clicks:
         self._people = people
         self._background = background
         self._homes = homes
+        self._anywhere = Place(SURFACE, organisation, "", "")
 
     async def press(self, click: Click) -> None:
         """Does what the button says; returns when the click can be acknowledged."""
@@ -145,7 +157,9 @@ class Clicks:
         async def decided(actor: Actor) -> _Outcome:
             response: Any = None
             if pick is not None:
-                look = await self._entry.look(click.nonce, verb, actor, place=click.place)
+                look = await self._entry.look(
+                    click.nonce, verb, actor, place=click.place or self._anywhere
+                )
                 if look.card is None:
                     return _Outcome(look.refusal or _BROKEN)
                 response = _picked(look.card, pick)
@@ -154,7 +168,7 @@ class Clicks:
                 verb=verb,
                 actor=actor,
                 via="slack modal" if click.view else "slack button",
-                place=click.place,
+                place=click.place or self._anywhere,
                 response=response,
                 remember=remember,
             )
@@ -172,7 +186,7 @@ class Clicks:
                 actor=actor,
                 via="slack button",
                 only=only,
-                place=click.place,
+                place=click.place or self._anywhere,
             )
             return _told(await self._entry.decide_together(decision))
 
@@ -180,7 +194,7 @@ class Clicks:
 
     async def _cancelled(self, click: Click, actor: Actor) -> _Outcome:
         answer = await self._entry.cancel_task(
-            click.nonce, actor, via="slack button", place=click.place
+            click.nonce, actor, via="slack button", place=click.place or self._anywhere
         )
         return _Outcome(answer.sentence)
 
@@ -209,7 +223,7 @@ class Clicks:
             if verb is Verb.DECLINE:
                 response: Any = modals.read_note(submission.values)
             else:
-                look = await self._entry.look(submission.nonce, verb, actor)
+                look = await self._entry.look(submission.nonce, verb, actor, place=self._anywhere)
                 if look.card is None:
                     return _Outcome(look.refusal or _BROKEN)
                 card = look.card
@@ -219,6 +233,7 @@ class Clicks:
                 verb=verb,
                 actor=actor,
                 via="slack modal",
+                place=self._anywhere,
                 response=response,
             )
             answer = await self._entry.decide(decision)
@@ -277,9 +292,9 @@ class Clicks:
 
         async def looked(actor: Actor) -> _Outcome:
             look = await (
-                self._entry.read(nonce, actor, place=click.place)
+                self._entry.read(nonce, actor, place=click.place or self._anywhere)
                 if verb is None
-                else self._entry.look(nonce, verb, actor, place=click.place)
+                else self._entry.look(nonce, verb, actor, place=click.place or self._anywhere)
             )
             if look.card is None:
                 return _Outcome(look.refusal or _BROKEN)

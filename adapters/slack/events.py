@@ -18,7 +18,8 @@ SURFACE: Final = "slack"
 HEARD: Final = ("app_mention", "message")
 STOPPED: Final = "agent_session_stopped"
 OPENED: Final = "app_home_opened"
-EVENTS: Final = (*HEARD, STOPPED, OPENED)
+REVOKED: Final = ("tokens_revoked", "app_uninstalled")  # a workspace does not want us any more
+EVENTS: Final = (*HEARD, STOPPED, OPENED, *REVOKED)
 
 _SAID: Final = (None, "thread_broadcast", "file_share")  # subtypes a person writes
 _PROGRAMS: Final = ("bot_id", "bot_profile", "app_id")  # what only a message of an app carries
@@ -35,12 +36,15 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who we are in the workspace that installed us (auth.test), and its address."""
+    """Who we are in the workspace that installed us (auth.test), and its address. An Enterprise
+    Grid that installed us as a whole is one to us (`whole`), and `team` is its own id: a click in
+    one of its channels names the person's team or none, never for sure the channel's."""
 
     team: str
     user: str
     bot: str
     url: str = ""
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,7 +428,8 @@ def _for_us(body: Mapping[str, Any], me: Identity) -> bool:
     names the sender's workspace outside and ours in its authorizations)."""
     granted = body.get("authorizations")
     grants = [body, *(granted if isinstance(granted, list) else ())]
-    return any(isinstance(one, Mapping) and one.get("team_id") == me.team for one in grants)
+    names = "enterprise_id" if me.whole else "team_id"
+    return any(isinstance(one, Mapping) and one.get(names) == me.team for one in grants)
 
 
 def _person(body: Mapping[str, Any]) -> Person:

@@ -66,9 +66,10 @@ class People:
         )
 
     def _home(self, person: Person, profile: Mapping[str, Any]) -> str:
-        """The workspace the person belongs to: ours, also as one of several in a Grid."""
-        grid = (profile.get("enterprise_user") or {}).get("teams") or ()
-        if self._team in grid:
+        """The workspace the person belongs to: ours, also as one of several in a Grid or as the
+        Grid itself."""
+        grid = profile.get("enterprise_user") or {}
+        if self._team in (grid.get("teams") or ()) or self._team == grid.get("enterprise_id"):
             return self._team
         teams = [str(team) for team in (profile.get("team_id"), person.team) if team]
         return next((team for team in teams if team != self._team), teams[0])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from cryptography.fernet import Fernet, MultiFernet
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bot.secrets import ConfigError, secret
@@ -59,9 +60,21 @@ class SlackOptions(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class OAuth:
+    """What many workspaces install us with, and the keys under which their tokens are kept."""
+
+    client_id: str
+    client_secret: str
+    keys: MultiFernet
+
+    def __repr__(self) -> str:
+        return f"OAuth(client_id={self.client_id!r})"
+
+
+@dataclass(frozen=True, slots=True)
 class SlackSettings:
     """Settings that belong together: in socket mode there is an app token, in http mode a signing
-    secret."""
+    secret; there is one bot token, or OAuth."""
 
     mode: Literal["socket", "http"]
     base_url: str
@@ -70,6 +83,7 @@ class SlackSettings:
     app_token: str
     signing_secret: str
     prompts: tuple[Prompt, ...] = PROMPTS
+    oauth: OAuth | None = None
 
     def __repr__(self) -> str:
         return f"SlackSettings(mode={self.mode!r}, base_url={self.base_url!r}, path={self.path!r})"
@@ -87,7 +101,8 @@ def read(options: Mapping[str, object]) -> SlackSettings:
     app_token = secret("SLACK_APP_TOKEN") or ""
     signing_secret = secret("SLACK_SIGNING_SECRET") or ""
     mode = given.mode or ("socket" if app_token or not signing_secret else "http")
-    if not bot_token.startswith("xox"):
+    oauth = _oauth(bot_token)
+    if oauth is None and not bot_token.startswith("xox"):
         raise _needed("SLACK_BOT_TOKEN", "the bot token (xoxb-…) from OAuth & Permissions")
     if mode == "socket" and not app_token.startswith("xapp-"):
         raise _needed(
@@ -97,8 +112,42 @@ def read(options: Mapping[str, object]) -> SlackSettings:
     if mode == "http" and not signing_secret:
         raise _needed("SLACK_SIGNING_SECRET", "the signing secret from Basic Information")
     return SlackSettings(
-        mode, given.base_url, given.path, bot_token, app_token, signing_secret, given.prompts
+        mode,
+        given.base_url,
+        given.path,
+        bot_token,
+        app_token,
+        signing_secret,
+        given.prompts,
+        oauth,
     )
+
+
+def _oauth(bot_token: str) -> OAuth | None:
+    """None where the app is installed in one workspace, by its token."""
+    client_id = secret("SLACK_CLIENT_ID") or ""
+    client_secret = secret("SLACK_CLIENT_SECRET") or ""
+    if not (client_id or client_secret):
+        return None
+    if bot_token:
+        raise ConfigError(
+            "SLACK_BOT_TOKEN is for one workspace and SLACK_CLIENT_ID with SLACK_CLIENT_SECRET for "
+            "many: remove the one or the other."
+        )
+    if not client_id or not client_secret:
+        missing = "SLACK_CLIENT_SECRET" if client_id else "SLACK_CLIENT_ID"
+        raise ConfigError(f"{missing} is missing: set it as Basic Information of your app has it.")
+    given = [key.strip() for key in (secret("SLACK_TOKEN_KEY") or "").split(",") if key.strip()]
+    try:
+        keys = [Fernet(key) for key in given]
+    except ValueError:
+        keys = []
+    if not keys:
+        raise ConfigError(
+            "SLACK_TOKEN_KEY is missing or wrong: set it to a key made with `python -c 'from "
+            "cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'`."
+        )
+    return OAuth(client_id, client_secret, MultiFernet(keys))
 
 
 def _needed(name: str, what: str) -> ConfigError:

@@ -10,11 +10,9 @@ is set)."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import aiohttp
@@ -30,7 +28,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adapters.slack import apology, direct, doctor, events, files, group, sockets, threads
 from adapters.slack.background import Background
 from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN
+from adapters.slack.environment import without_traps
 from adapters.slack.events import SURFACE, Malformed
+from adapters.slack.installs import InstalledWorkspaces
 from adapters.slack.log import quiet
 from adapters.slack.parts import split
 from adapters.slack.settings import SlackSettings
@@ -40,17 +40,14 @@ from bot import commands
 from bot.clock import Clock
 from bot.finding import Finding
 from bot.surface import Content, Earlier, Entry, Message, Pace, Place, Posted, Status, Together
-from storage.database import DatabaseUnavailable
+from storage.database import Database, DatabaseUnavailable
 
 log = logging.getLogger(__name__)
 
 _CALL_SECONDS: Final = 20.0
 _LAST_SECONDS: Final = 5.0  # what runs at the end is waited for
-_TRAPS: Final = (  # slack_bolt 1.30 reads these by itself: OAuth, another token, another check
-    "SLACK_CLIENT_ID",
-    "SLACK_CLIENT_SECRET",
-    "SLACK_BOT_TOKEN",
-    "SLACK_VERIFICATION_TOKEN",
+_NOT_INSTALLED: Final = (
+    "Interlock is not installed in this workspace any more: ask an admin to install it again."
 )
 
 Work = Callable[[dict[str, Any], Workspace], Awaitable[dict[str, Any] | None]]
@@ -65,13 +62,21 @@ class SlackSurface:
     together: Together | None = Together(above=4, size=group.MOST)
     statuses = True
 
-    def __init__(self, settings: SlackSettings, entry: Entry, clock: Clock) -> None:
+    def __init__(
+        self, settings: SlackSettings, entry: Entry, clock: Clock, database: Database
+    ) -> None:
         self._settings = settings
         self._entry = entry
         self._clock = clock
         self._background = Background()
         self._twins = Twins()
-        self._workspaces: Workspaces = OneWorkspace(settings, entry, clock, self._background)
+        self._workspaces: Workspaces = (
+            OneWorkspace(settings, entry, clock, self._background)
+            if settings.oauth is None
+            else InstalledWorkspaces(
+                settings.oauth, settings, entry, clock, self._background, database
+            )
+        )
         self._listening = False
         self._socket: sockets.Socket | None = None
         self._app = self._bolt()
@@ -125,9 +130,10 @@ class SlackSurface:
     # Running
 
     def routes(self) -> list[web.RouteDef]:
+        installing = self._workspaces.routes()
         if self._settings.mode == "socket":
-            return []
-        return [web.post(self._settings.path, self._receive)]
+            return installing
+        return [web.post(self._settings.path, self._receive), *installing]
 
     async def ready(self) -> bool:
         if self._settings.mode == "socket":
@@ -176,11 +182,13 @@ class SlackSurface:
 
     def _bolt(self) -> AsyncApp:
         async def authorize(
-            enterprise_id: str | None, team_id: str | None
+            enterprise_id: str | None, team_id: str | None, context: AsyncBoltContext
         ) -> AuthorizeResult | None:
-            workspace = await self._workspaces.sent_to(enterprise_id, team_id)
+            whole = bool(context.is_enterprise_install)
+            workspace = await self._workspaces.sent_to(enterprise_id, team_id, whole)
             if workspace is None:
                 return None
+            context["workspace"] = workspace
             me = workspace.me
             return AuthorizeResult(
                 enterprise_id=enterprise_id, team_id=me.team, bot_id=me.bot, bot_user_id=me.user
@@ -188,9 +196,7 @@ class SlackSurface:
 
         def of(context: AsyncBoltContext) -> Workspace:
             """The workspace that `authorize` found."""
-            workspace = self._workspaces.known(context.team_id or "")
-            if workspace is None:
-                raise RuntimeError("a request outlived its workspace")
+            workspace: Workspace = context["workspace"]
             return workspace
 
         async def on_event(body: dict[str, Any], context: AsyncBoltContext) -> None:
@@ -201,6 +207,9 @@ class SlackSurface:
 
         async def on_opening(body: dict[str, Any], context: AsyncBoltContext) -> None:
             self._open(body, of(context))
+
+        async def on_revoked(context: AsyncBoltContext) -> None:
+            await self._workspaces.revoked(context.enterprise_id, context.team_id)
 
         async def on_other_event() -> None:
             """Acknowledged, so that Slack does not repeat what nobody asked for."""
@@ -234,12 +243,13 @@ class SlackSurface:
             else:
                 log.error("A delivery of Slack failed.", exc_info=error)
 
-        with _without_traps():
+        with without_traps():
             app = AsyncApp(
                 name="interlock",
                 logger=quiet("slack_bolt"),
                 client=AsyncWebClient(base_url=self._settings.base_url, retry_handlers=[]),
                 authorize=authorize,  # type: ignore[arg-type]  # None: it did not install us
+                user_facing_authorize_error_message=_NOT_INSTALLED,
                 signing_secret=self._settings.signing_secret,
                 process_before_response=True,
                 attaching_conversation_kwargs_enabled=False,
@@ -249,6 +259,8 @@ class SlackSurface:
             app.event(event)(on_event)
         app.event(events.STOPPED)(on_stop)
         app.event(events.OPENED)(on_opening)
+        for event in events.REVOKED:
+            app.event(event)(on_revoked)
         app.event(re.compile(".*"))(on_other_event)
         app.command(COMMAND)(listening(self._type))
         for shortcut in (STATUS, PENDING):
@@ -369,12 +381,3 @@ class _Shaped(AsyncMiddleware):
             return await next()
         log.warning("A payload in a shape that Slack does not send was refused.")
         return BoltResponse(status=200, body="")
-
-
-@contextlib.contextmanager
-def _without_traps() -> Iterator[None]:
-    hidden = {name: os.environ.pop(name) for name in _TRAPS if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)

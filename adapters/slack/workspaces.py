@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import aiohttp
+from aiohttp import web
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
@@ -30,7 +31,7 @@ from bot.surface import DeliveryError, Entry
 
 log = logging.getLogger(__name__)
 
-_WRONG_TOKEN: Final = frozenset(
+WRONG_TOKEN: Final = frozenset(
     {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"}
 )
 
@@ -67,7 +68,7 @@ class Workspace:
             client=client,
             people=people,
             delivery=delivery,
-            clicks=Clicks(entry, client, delivery, people, background, homes),
+            clicks=Clicks(entry, client, delivery, people, background, homes, me.team),
             commands=Commands(entry, client, people, background, me.team),
             sessions=sessions,
             homes=homes,
@@ -75,7 +76,11 @@ class Workspace:
 
 
 class Workspaces(Protocol):
-    """Finds the workspace of an organisation (a team id), or of what Slack sent."""
+    """Finds the workspace of an organisation (a team id, or the id of an Enterprise Grid that
+    installed us as a whole), or of what Slack sent."""
+
+    def routes(self) -> list[web.RouteDef]:
+        """What the web server serves for those who install us."""
 
     async def start(self, session: aiohttp.ClientSession) -> None:
         """Asks Slack who we are, until it answers. Raises ConfigError for a refused token."""
@@ -89,8 +94,14 @@ class Workspaces(Protocol):
     async def find(self, organisation: str) -> Workspace:
         """The workspace for a delivery. Raises DeliveryError."""
 
-    async def sent_to(self, enterprise: str | None, team: str | None) -> Workspace | None:
-        """The workspace that a signed request is for; None: it did not install us (any more)."""
+    async def sent_to(
+        self, enterprise: str | None, team: str | None, whole: bool
+    ) -> Workspace | None:
+        """The workspace that a signed request is for; None: it did not install us (any more).
+        `whole`: Slack says that the enterprise installed us, and not one of its workspaces."""
+
+    async def revoked(self, enterprise: str | None, team: str | None) -> None:
+        """Slack says that a token is no good any more, or that we were removed."""
 
 
 class OneWorkspace:
@@ -105,6 +116,10 @@ class OneWorkspace:
         self._prompts = settings.prompts
         self._client = web_client(settings.base_url, settings.bot_token)
         self._workspace: Workspace | None = None
+        self._removed = False
+
+    def routes(self) -> list[web.RouteDef]:
+        return []
 
     async def start(self, session: aiohttp.ClientSession) -> None:
         self._client.session = session
@@ -125,8 +140,18 @@ class OneWorkspace:
             raise DeliveryError("Slack is not connected yet.")
         return self._workspace
 
-    async def sent_to(self, enterprise: str | None, team: str | None) -> Workspace | None:
+    async def sent_to(
+        self, enterprise: str | None, team: str | None, whole: bool
+    ) -> Workspace | None:
         return self._workspace
+
+    async def revoked(self, enterprise: str | None, team: str | None) -> None:
+        if not self._removed and not await works(self._client):
+            self._removed = True  # Slack says it twice: of the token, and of the app
+            log.error(
+                "The app was removed from the Slack workspace: install it again, set "
+                "SLACK_BOT_TOKEN to its new token and start Interlock anew."
+            )
 
     async def _identify(self) -> Identity:
         pause = 1.0
@@ -135,7 +160,7 @@ class OneWorkspace:
                 answer = await self._client.auth_test()
                 break
             except SlackApiError as error:
-                if code_of(error) in _WRONG_TOKEN:
+                if code_of(error) in WRONG_TOKEN:
                     raise ConfigError(
                         f"SLACK_BOT_TOKEN is refused by Slack ({code_of(error)}): install the app "
                         "in your workspace and set its bot token."
@@ -160,13 +185,27 @@ def web_client(base_url: str, token: str | None = None) -> AsyncWebClient:
     )
 
 
+async def works(client: AsyncWebClient) -> bool:
+    """Whether Slack still takes the client's token. Raises what slack_sdk raises when it does not
+    say; news of a token that was revoked can come late, when a new one is there already."""
+    try:
+        await client.auth_test()
+    except SlackApiError as error:
+        if code_of(error) in WRONG_TOKEN:
+            return False
+        raise
+    return True
+
+
 def identity(answer: AsyncSlackResponse) -> Identity:
     """Who we are, as auth.test says it."""
+    whole = bool(answer.get("is_enterprise_install"))
     return Identity(
-        team=str(answer["team_id"]),
+        team=str(answer["enterprise_id" if whole else "team_id"]),
         user=str(answer["user_id"]),
         bot=str(answer["bot_id"]),
         url=str(answer.get("url") or ""),
+        whole=whole,
     )
 
 

@@ -128,7 +128,7 @@ async def product(
                 )
             },
         )
-        async with running(slack, Service(core, agent="ops"), mode) as surface:
+        async with running(slack, Service(core, agent="ops"), mode, db) as surface:
             core.surfaces["slack"] = surface
             handlers = {
                 Job.CHAT: Loop(core, "process").complete,

@@ -29,7 +29,7 @@ from bot.surface import (
     Response,
     Verb,
 )
-from storage.database import DatabaseUnavailable
+from storage.database import Database, DatabaseUnavailable
 from tests.fakes.clock import FakeClock
 from tests.fakes.slack import (
     APP_TOKEN,
@@ -45,6 +45,7 @@ SECRETS = {
     "SLACK_APP_TOKEN": APP_TOKEN,
     "SLACK_SIGNING_SECRET": SIGNING_SECRET,
 }
+NOWHERE = Database("sqlite:///:memory:")  # with one token the surface keeps nothing of its own
 Mode = Literal["http", "socket"]
 COLOURS = (Choice("r", "Red", "Like a rose"), Choice("g", "Green", "Like grass"))
 
@@ -195,10 +196,10 @@ class World:
 
 @contextlib.asynccontextmanager
 async def running(
-    slack: FakeSlack, entry: Entry, mode: Mode, **options: object
+    slack: FakeSlack, entry: Entry, mode: Mode, database: Database = NOWHERE, **options: object
 ) -> AsyncIterator[SlackSurface]:
     given = {"mode": mode, "base_url": slack.base_url} | options
-    surface = open_surface(given, entry, slack.clock)
+    surface = open_surface(given, entry, slack.clock, database)
     assert isinstance(surface, SlackSurface)
     app = web.Application()
     app.add_routes(surface.routes())
@@ -207,7 +208,8 @@ async def running(
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host, port = runner.addresses[0][:2]
-    slack.events_url = f"http://{host}:{port}/slack/events" if mode == "http" else None
+    slack.bot_address = f"http://{host}:{port}"
+    slack.events_url = f"{slack.bot_address}/slack/events" if mode == "http" else None
     started = asyncio.Event()
     task = asyncio.create_task(surface.run(started))
     waiting = asyncio.create_task(started.wait())

@@ -20,7 +20,7 @@ from bot.surface import Place
 from tests.fakes.clock import Clock, FakeClock
 from tests.fakes.slack import APP_TOKEN, BOT_TOKEN, BOT_USER, SIGNING_SECRET, TEAM, FakeSlack, web
 from tests.fakes.slack.workspace import Channel, Json, SlackError
-from tests.scenario.slack_world import Mode, StubEntry, living
+from tests.scenario.slack_world import NOWHERE, Mode, StubEntry, living
 
 ANA = f"slack:{TEAM}/U_ANA"
 OPS = Place("slack", TEAM, "C_OPS", "")
@@ -43,7 +43,7 @@ async def checked(
 ) -> list[Finding]:
     """What doctor finds; never a secret."""
     options = {"mode": mode, "base_url": slack.base_url}
-    surface = open_surface(options, StubEntry(), clock or slack.clock)
+    surface = open_surface(options, StubEntry(), clock or slack.clock, NOWHERE)
     found = await surface.check(list(places), list(people))
     for one in found:
         for name in ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET"):

@@ -33,6 +33,7 @@ from tests.fakes.slack import (
 )
 from tests.scenario.slack_world import (
     APPROVAL,
+    NOWHERE,
     Mode,
     StubEntry,
     World,
@@ -234,7 +235,7 @@ async def test_the_address_is_verified_by_its_challenge(http: World) -> None:
 async def test_before_slack_said_who_we_are_requests_come_again() -> None:
     async with FakeSlack(clock=FakeClock()) as slack:
         surface = open_surface(
-            {"mode": "http", "base_url": slack.base_url}, StubEntry(), slack.clock
+            {"mode": "http", "base_url": slack.base_url}, StubEntry(), slack.clock, NOWHERE
         )
         app = web.Application()
         app.add_routes(surface.routes())
@@ -326,20 +327,22 @@ async def test_a_wrong_setting_is_named_in_one_sentence(
 )
 def test_an_option_that_does_not_fit_is_named(options: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        open_surface(options, StubEntry(), FakeClock())
+        open_surface(options, StubEntry(), FakeClock(), NOWHERE)
 
 
 def test_the_mode_follows_the_secrets_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert open_surface({}, StubEntry(), FakeClock()).routes() == []
+    assert open_surface({}, StubEntry(), FakeClock(), NOWHERE).routes() == []
     monkeypatch.setenv("SLACK_APP_TOKEN", "")
-    assert len(open_surface({}, StubEntry(), FakeClock()).routes()) == 1
+    assert len(open_surface({}, StubEntry(), FakeClock(), NOWHERE).routes()) == 1
 
 
 async def test_a_slack_that_is_not_there_yet_is_waited_for() -> None:
     clock = FakeClock()
     async with FakeSlack(clock=clock) as slack:
         slack.fail_next("auth.test", status=503)
-        surface = open_surface({"mode": "http", "base_url": slack.base_url}, StubEntry(), clock)
+        surface = open_surface(
+            {"mode": "http", "base_url": slack.base_url}, StubEntry(), clock, NOWHERE
+        )
         started = asyncio.Event()
         task = asyncio.create_task(surface.run(started))
         await slack.until(lambda: slack.calls_of("auth.test"))

@@ -17,9 +17,11 @@ from adapters.console.surface import ConsoleSurface
 from bot.card import Card, CardState, Kind
 from bot.secrets import ConfigError
 from bot.surface import Adapter, Entry, Message, Place, Reply
+from storage.database import Database
 from tests.fakes.clock import FakeClock
 
 NOBODY = cast(Entry, None)  # what these tests never get to
+NOWHERE = cast(Database, None)
 
 
 def opened(out: io.StringIO) -> ConsoleSurface:
@@ -28,7 +30,7 @@ def opened(out: io.StringIO) -> ConsoleSurface:
 
 
 def test_who_sits_there_and_where_come_from_the_settings() -> None:
-    surface: Adapter = open_surface({"user": "ana", "thread": "t1"}, NOBODY, FakeClock())
+    surface: Adapter = open_surface({"user": "ana", "thread": "t1"}, NOBODY, FakeClock(), NOWHERE)
     assert isinstance(surface, ConsoleSurface)
     assert surface.actor.key == "console:local/ana"
     assert surface.place.channel_key == "console:local/console"
@@ -39,7 +41,7 @@ def test_without_settings_it_is_the_login_in_the_thread_main(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(getpass, "getuser", lambda: "login")
-    surface = open_surface({}, NOBODY, FakeClock())
+    surface = open_surface({}, NOBODY, FakeClock(), NOWHERE)
     assert (surface.actor.user, surface.place.root) == ("login", "main")
 
 
@@ -53,7 +55,7 @@ def test_without_settings_it_is_the_login_in_the_thread_main(
 )
 def test_a_wrong_setting_is_named(settings: dict[str, object], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
-        open_surface(settings, NOBODY, FakeClock())
+        open_surface(settings, NOBODY, FakeClock(), NOWHERE)
 
 
 def test_a_login_without_a_name_is_asked_for_in_the_settings(
@@ -64,7 +66,7 @@ def test_a_login_without_a_name_is_asked_for_in_the_settings(
 
     monkeypatch.setattr(getpass, "getuser", nameless)
     with pytest.raises(ConfigError, match=r"surfaces\.console\.user is missing"):
-        open_surface({}, NOBODY, FakeClock())
+        open_surface({}, NOBODY, FakeClock(), NOWHERE)
 
 
 async def test_a_post_is_printed_and_its_id_edits_it() -> None:

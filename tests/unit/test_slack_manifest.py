@@ -248,7 +248,7 @@ class Listeners:
         for kind in ("event", "command", "shortcut"):
             monkeypatch.setattr(AsyncApp, kind, self._noted(kind, getattr(AsyncApp, kind)))
         settings = SlackSettings("http", "http://127.0.0.1:1/", "/s", "xoxb-1", "", "secret")
-        SlackSurface(settings, entry=None, clock=FakeClock())  # type: ignore[arg-type]
+        SlackSurface(settings, None, FakeClock(), None)  # type: ignore[arg-type]
 
     def _noted(self, kind: str, register: Any) -> Any:
         def noted(app: AsyncApp, constraint: Any, *rest: Any, **named: Any) -> Any:
@@ -365,6 +365,6 @@ def test_a_leftover_oauth_setting_does_not_turn_bolt_to_another_installation(
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-other")
     with caplog.at_level(logging.DEBUG):
         settings = SlackSettings("http", "http://127.0.0.1:1/", "/s", "xoxb-1", "", "secret")
-        surface = SlackSurface(settings, entry=None, clock=FakeClock())  # type: ignore[arg-type]
+        surface = SlackSurface(settings, None, FakeClock(), None)  # type: ignore[arg-type]
     assert surface._app.oauth_flow is None
     assert caplog.records == []

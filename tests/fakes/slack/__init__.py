@@ -3,6 +3,7 @@
 from tests.fakes.slack.blocks import validate_blocks, validate_view
 from tests.fakes.slack.delivery import Delivery
 from tests.fakes.slack.forms import ClientRefused
+from tests.fakes.slack.installing import CLIENT_ID, CLIENT_SECRET, Elsewhere
 from tests.fakes.slack.pings import Ping
 from tests.fakes.slack.pressing import Interaction, Submission
 from tests.fakes.slack.schema import Problem
@@ -25,10 +26,13 @@ __all__ = [
     "BOT_ID",
     "BOT_TOKEN",
     "BOT_USER",
+    "CLIENT_ID",
+    "CLIENT_SECRET",
     "SIGNING_SECRET",
     "TEAM",
     "ClientRefused",
     "Delivery",
+    "Elsewhere",
     "FakeSlack",
     "Interaction",
     "Ping",

@@ -17,16 +17,23 @@ from tests.fakes.slack.workspace import (
 
 def auth_test(world: Workspace, args: Args) -> Json:
     """auth.test."""
-    del world, args
+    del args
     return {
-        "url": "https://t1.slack.test/",
-        "team": TEAM,
+        "url": f"https://{world.team.lower()}.slack.test/",
+        "team": world.team,
         "user": "interlock",
-        "team_id": TEAM,
+        "team_id": None if world.whole else world.team,
         "user_id": BOT_USER,
         "bot_id": BOT_ID,
-        "is_enterprise_install": False,
+        "is_enterprise_install": world.whole,
+        **({"enterprise_id": world.enterprise} if world.enterprise else {}),
     }
+
+
+def auth_teams(world: Workspace, args: Args) -> Json:
+    """auth.teams.list: the workspaces that the token is good for."""
+    teams = world.teams if world.whole else [world.team]
+    return args.page([{"id": team, "name": team} for team in teams], "teams")
 
 
 def open_conversation(world: Workspace, args: Args) -> Json:

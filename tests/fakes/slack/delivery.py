@@ -16,7 +16,6 @@ from tests.fakes.slack.workspace import (
     APP,
     BOT_USER,
     SIGNING_SECRET,
-    TEAM,
     Json,
     Workspace,
 )
@@ -86,17 +85,17 @@ class Deliveries:
         """Deliver an event with a new event id, and retry at once if it was not acknowledged."""
         world = self.world
         authorization = {
-            "enterprise_id": None,
-            "team_id": TEAM,
+            "enterprise_id": world.enterprise or None,
+            "team_id": None if world.whole else world.team,
             "user_id": BOT_USER,
             "is_bot": True,
-            "is_enterprise_install": False,
+            "is_enterprise_install": world.whole,
         }
         body = {
             "token": "verification-token",
-            "team_id": TEAM,
-            "context_team_id": TEAM,
-            "context_enterprise_id": None,
+            "team_id": world.team,
+            "context_team_id": world.team,
+            "context_enterprise_id": world.enterprise or None,
             "api_app_id": APP,
             "event": event,
             "type": "event_callback",

@@ -9,7 +9,6 @@ from tests.fakes.slack.limits import limit
 from tests.fakes.slack.workspace import (
     APP,
     BOT_ID,
-    TEAM,
     TRIGGER_SECONDS,
     Json,
     SlackError,
@@ -34,13 +33,13 @@ def shown(world: Workspace, view: View) -> Json:
         **defaults,
         **view.body,
         "id": view.id,
-        "team_id": TEAM,
+        "team_id": world.team,
         "state": {"values": view.values},
         "hash": view.hash,
         "previous_view_id": view.previous,
         "root_view_id": view.root,
         "app_id": APP,
-        "app_installed_team_id": TEAM,
+        "app_installed_team_id": world.team,
         "bot_id": BOT_ID,
     }
 

@@ -11,7 +11,6 @@ from tests.fakes.slack.delivery import EVENT_SCOPES, Deliveries, Delivery
 from tests.fakes.slack.pressing import Pressing
 from tests.fakes.slack.workspace import (
     BOT_USER,
-    TEAM,
     Channel,
     Json,
     User,
@@ -35,6 +34,8 @@ class People(Pressing):
 
     def add_user(self, user_id: str, name: str = "", **flags: Any) -> User:
         """Someone in the workspace; flags are fields of `User` (team, bot, deleted, guest ...)."""
+        home = self.world.teams[0] if self.world.teams else self.world.team
+        flags = {"team": home, "enterprise": self.world.enterprise, **flags}
         user = User(user_id, name or user_id.removeprefix("U_").lower(), **flags)
         self.world.users[user_id] = user
         return user
@@ -47,11 +48,12 @@ class People(Pressing):
         private: bool = False,
         ext_shared: bool = False,
         archived: bool = False,
+        team: str = "",
     ) -> Channel:
         """A channel; the bot is a member only if it is listed."""
         name = channel_id.removeprefix("C_").lower()
         kind = "group" if private else "channel"
-        channel = Channel(channel_id, name, kind, list(members), archived, ext_shared)
+        channel = Channel(channel_id, name, kind, list(members), archived, ext_shared, team)
         self.world.channels[channel_id] = channel
         return channel
 
@@ -183,7 +185,7 @@ class People(Pressing):
             thread["parent_user_id"] = where.messages[thread_ts]["user"]
         stored = self.world.store(where, {**message, **thread, "team": author.team})
         event: Json = {**stored, "channel": where.id, "event_ts": stored["ts"]}
-        if author.team != TEAM:
+        if author.team not in (self.world.team, *self.world.teams):
             event |= {"user_team": author.team, "source_team": author.team}
         sending = []
         if f"<@{BOT_USER}>" in message["text"] and where.kind != "im":
@@ -227,7 +229,12 @@ class People(Pressing):
         where = self.world.channels[channel]
         where.members.append(user)
         kind = "C" if where.kind == "channel" else "G"
-        joined: Json = {"user": user, "channel": channel, "channel_type": kind, "team": TEAM}
+        joined: Json = {
+            "user": user,
+            "channel": channel,
+            "channel_type": kind,
+            "team": self.world.team,
+        }
         joined |= {"event_ts": self.world.new_ts()}
         await self._event(where, {"type": "member_joined_channel", **joined})
 
@@ -277,7 +284,8 @@ class People(Pressing):
         if kind == "app_mention" and where.kind == "channel":
             may_see = True
         if kind in self.bot_events and may_see and (scope is None or scope in self.world.scopes):
-            await self.deliveries.event(event, is_ext_shared_channel=where.ext_shared)
+            in_team = {"team_id": where.team, "context_team_id": where.team} if where.team else {}
+            await self.deliveries.event(event, is_ext_shared_channel=where.ext_shared, **in_team)
 
     def _own(self, where: Channel, user: str, ts: str) -> Json:
         message = where.messages[ts]

@@ -10,8 +10,6 @@ from tests.fakes.slack.forms import State, chosen, filled, initial_values
 from tests.fakes.slack.visible import find_element
 from tests.fakes.slack.workspace import (
     APP,
-    TEAM,
-    TEAM_DOMAIN,
     Channel,
     Json,
     SlackError,
@@ -87,14 +85,16 @@ class Pressing:
 
     def _who(self, user: str, trigger: Trigger) -> Json:
         person = self.world.users[user]
-        who = {"id": user, "username": person.name, "name": person.name, "team_id": person.team}
+        world = self.world
+        own = person.enterprise or person.team  # a Grid's people have the Grid's id here
+        who = {"id": user, "username": person.name, "name": person.name, "team_id": own}
         return {
             "user": who,
             "api_app_id": APP,
             "token": "verification-token",
-            "team": {"id": TEAM, "domain": TEAM_DOMAIN},
-            "enterprise": None,
-            "is_enterprise_install": False,
+            "team": None if world.whole else {"id": world.team, "domain": world.team.lower()},
+            "enterprise": {"id": world.enterprise, "name": "Acme"} if world.enterprise else None,
+            "is_enterprise_install": world.whole,
             "trigger_id": trigger.id,
         }
 
@@ -283,8 +283,9 @@ class Pressing:
         person = self.world.users[user]
         form = {
             "token": "verification-token",
-            "team_id": TEAM,
-            "team_domain": TEAM_DOMAIN,
+            "team_id": where.team or self.world.team,
+            "team_domain": (where.team or self.world.team).lower(),
+            **({"enterprise_id": self.world.enterprise} if self.world.enterprise else {}),
             "channel_id": channel,
             "channel_name": "directmessage" if where.kind == "im" else where.name,
             "user_id": user,
@@ -292,7 +293,7 @@ class Pressing:
             "command": command,
             "text": text,
             "api_app_id": APP,
-            "is_enterprise_install": "false",
+            "is_enterprise_install": str(self.world.whole).lower(),
             "response_url": self.world.new_response_url(channel, user, None),
             "trigger_id": trigger.id,
         }

@@ -13,12 +13,12 @@ from tests.fakes.clock import Clock, FakeClock
 from tests.fakes.slack import chat
 from tests.fakes.slack.args import Args
 from tests.fakes.slack.delivery import Deliveries, Delivery
+from tests.fakes.slack.installing import Elsewhere, Installing
 from tests.fakes.slack.people import People
 from tests.fakes.slack.pings import Ping
 from tests.fakes.slack.sockets import Sockets
 from tests.fakes.slack.web import RateLimited, WebApi
 from tests.fakes.slack.workspace import (
-    BOT_TOKEN,
     BOT_USER,
     Call,
     Json,
@@ -55,10 +55,29 @@ class FakeSlack(People):
         self.down = False
         """While true, everything is answered with a 503."""
         self._faults: dict[str, list[_Fault]] = {}
+        self.bot_address = ""
+        """Where the bot's web server is, for those who install the app."""
+        self.elsewhere: list[Elsewhere] = []
+        """Other workspaces that may install the app."""
+        self.installing = Installing(self)
         self._runner: web.AppRunner | None = None
         for name in ("ana", "ben", "cyn"):
             self.add_user(f"U_{name.upper()}", name)
         self.add_channel("C_OPS", ["U_ANA", "U_BEN", "U_CYN", BOT_USER])
+
+    def add_workspace(
+        self, team: str, *, enterprise: str = "", teams: tuple[str, ...] = ()
+    ) -> Elsewhere:
+        """Another workspace, alike in people and channels, where nobody installed the app yet.
+        With `teams` it is a whole enterprise, by its id, and they are its workspaces."""
+        world = Workspace(self.clock, team, team if teams else enterprise, whole=bool(teams))
+        world.teams = list(teams)
+        world.token = None
+        world.share_ids(self.world)
+        deliveries = Deliveries(world, self.sockets, self.deliveries.http, self.events_url)
+        made = Elsewhere(world, deliveries, self.installing)
+        self.elsewhere.append(made)
+        return made
 
     # Running
 
@@ -103,7 +122,8 @@ class FakeSlack(People):
 
     @events_url.setter
     def events_url(self, address: str | None) -> None:
-        self.deliveries.events_url = address
+        for one in (self, *self.elsewhere):
+            one.deliveries.events_url = address
 
     # Looking at what the bot did
 
@@ -196,22 +216,33 @@ class FakeSlack(People):
             return web.Response(status=503, text="service_unavailable")
         method = request.match_info["method"]
         given, token = await _arguments(request)
+        api = self._api_of(token)
         if delay := self._fault(method, "delay"):
             await self.clock.sleep(delay.seconds)
         if failure := self._fault(method, "fail"):
             self.world.calls.append(Call(method, given, failure.error or str(failure.status)))
             return _failed(failure)
         try:
-            answer = self.api.call(method, token, given)
+            if method == "oauth.v2.access":
+                answer = self.installing.access(request, given)
+            else:
+                answer = api.call(method, token, given)
         except RateLimited as limited:
             return _rate_limited(limited.seconds)
         if self._fault(method, "drop") and request.transport is not None:
             request.transport.abort()
         headers = {"x-slack-req-id": self.world.number("req")}
         headers["Date"] = formatdate(self.clock.now(), usegmt=True)
-        if token == BOT_TOKEN:
-            headers["x-oauth-scopes"] = ",".join(sorted(self.world.scopes))
+        if token == api.world.token:
+            headers["x-oauth-scopes"] = ",".join(sorted(api.world.scopes))
         return web.json_response(answer, headers=headers)
+
+    def _api_of(self, token: str) -> WebApi:
+        """What the token speaks to; one that nobody knows is refused by the first workspace."""
+        for one in self.elsewhere:
+            if token == one.world.token or token in one.world.dead_tokens:
+                return one.api
+        return self.api
 
     async def _response_url(self, request: web.Request) -> web.Response:
         if self.down:
@@ -220,8 +251,11 @@ class FakeSlack(People):
         if failure := self._fault("response_url", "fail"):
             self.world.calls.append(Call("response_url", given, failure.error or "injected"))
             return _failed(failure)
+        url = request.match_info["token"]
+        worlds = [one.world for one in (self, *self.elsewhere)]
+        world = next((one for one in worlds if url in one.response_urls), self.world)
         try:
-            chat.respond(self.world, request.match_info["token"], Args(given))
+            chat.respond(world, url, Args(given))
         except SlackError as refused:
             about = tuple(refused.extra.get("errors", ()))
             self.world.calls.append(Call("response_url", given, refused.code, about))
@@ -232,7 +266,9 @@ class FakeSlack(People):
         return web.Response(text="ok")
 
     async def _upload(self, request: web.Request) -> web.Response:
-        file = self.world.files.get(request.match_info["file"])
+        worlds = [one.world for one in (self, *self.elsewhere)]
+        files = {name: file for world in worlds for name, file in world.files.items()}
+        file = files.get(request.match_info["file"])
         if self.down or file is None:
             return web.Response(status=503 if self.down else 404)
         if request.content_type.startswith("multipart/"):
@@ -260,7 +296,7 @@ class FakeSlack(People):
             return _failed(failure)
         if self._fault("download", "drop") and request.transport is not None:
             request.transport.abort()
-        if token != BOT_TOKEN or "files:read" not in self.world.scopes:
+        if token != self.world.token or "files:read" not in self.world.scopes:
             return web.Response(status=302, headers={"Location": "/signin?redir=%2Ffiles-pri"})
         file = self.world.files.get(file_id)
         if file is None:

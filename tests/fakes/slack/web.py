@@ -7,7 +7,6 @@ from tests.fakes.slack import agents, chat, conversations, modals, streams
 from tests.fakes.slack.args import Args
 from tests.fakes.slack.workspace import (
     APP_TOKEN,
-    BOT_TOKEN,
     Call,
     Json,
     SlackError,
@@ -35,6 +34,7 @@ _HISTORY = ("channels:history", "groups:history", "im:history", "mpim:history")
 
 METHODS: dict[str, Method] = {
     "auth.test": Method(conversations.auth_test, (), SPECIAL),
+    "auth.teams.list": Method(conversations.auth_teams, (), TIER_2),
     "chat.postMessage": Method(chat.post_message, _WRITE, SPECIAL),
     "chat.update": Method(chat.update, _WRITE, TIER_3),
     "chat.delete": Method(chat.delete, _WRITE, TIER_3),
@@ -137,11 +137,11 @@ class WebApi:
     def _run(self, name: str, token: str, args: Args) -> Json:
         if not token:
             raise SlackError("not_authed")
-        if token not in (BOT_TOKEN, APP_TOKEN):
-            raise SlackError("invalid_auth")
+        if token not in (self.world.token, APP_TOKEN):
+            raise SlackError(self.world.dead_tokens.get(token, "invalid_auth"))
         if (token == APP_TOKEN) != (name == "apps.connections.open"):
             raise SlackError("not_allowed_token_type" if name in METHODS else "unknown_method")
-        if token == BOT_TOKEN and self.world.token_error:
+        if token == self.world.token and self.world.token_error:
             raise SlackError(self.world.token_error)
         if name == "apps.connections.open":
             return self.connections_open()

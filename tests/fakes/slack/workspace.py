@@ -14,7 +14,6 @@ from tests.fakes.slack.pings import Ping, pings_in
 Json = dict[str, Any]
 
 TEAM = "T1"
-TEAM_DOMAIN = "t1"
 BOT_USER = "U_BOT"
 BOT_ID = "B_BOT"
 APP = "A_BOT"
@@ -71,6 +70,8 @@ class User:
     guest: bool = False
     single_channel_guest: bool = False
     admin: bool = False
+    enterprise: str = ""
+    """The Enterprise Grid that the person is of; `team` is then one of its workspaces."""
 
     def profile(self) -> Json:
         """The user object of users.info. Slack omits is_stranger for shared-channel members."""
@@ -90,6 +91,11 @@ class User:
             "is_bot": self.bot,
             "is_app_user": False,
             "updated": 1_700_000_000,
+            **(
+                {"enterprise_user": {"enterprise_id": self.enterprise, "teams": [self.team]}}
+                if self.enterprise
+                else {}
+            ),
         }
 
 
@@ -104,6 +110,8 @@ class Channel:
     members: list[str] = field(default_factory=list)
     archived: bool = False
     ext_shared: bool = False
+    team: str = ""
+    """Which workspace of an Enterprise Grid it is in, where all of that installed the app."""
     messages: dict[str, Json] = field(default_factory=dict)
 
     @property
@@ -206,10 +214,21 @@ class Call:
 
 
 class Workspace:
-    """Everything that Slack remembers about the team the bot is installed in."""
+    """Everything that Slack remembers about the team the bot is installed in, or about a `whole`
+    Enterprise Grid that installed it with one token; `team` is then the enterprise's id."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(
+        self, clock: Clock, team: str = TEAM, enterprise: str = "", whole: bool = False
+    ) -> None:
         self.clock = clock
+        self.team = team
+        self.enterprise = enterprise
+        self.whole = whole
+        self.teams: list[str] = []
+        """The workspaces of the Enterprise Grid that the app was added to."""
+        self.token: str | None = BOT_TOKEN
+        self.dead_tokens: dict[str, str] = {}
+        """Tokens that were good once, and what Slack answers them now."""
         self.scopes: set[str] = set(DEFAULT_SCOPES)
         self.token_error = ""
         """What every call with the bot's token is refused with, as after `token_revoked`."""
@@ -244,6 +263,11 @@ class Workspace:
         self._numbers = itertools.count(1)
         self._last_ts = 0
         self.users[BOT_USER] = User(BOT_USER, "interlock", bot=True)
+
+    def share_ids(self, other: "Workspace") -> None:
+        """Slack's ids are good for all workspaces, and so are the addresses in them."""
+        self._numbers = other._numbers
+        self.base_url = other.base_url
 
     # Names and times
 
@@ -309,7 +333,7 @@ class Workspace:
     def store(self, channel: Channel, message: Json) -> Json:
         """Keep a new message under a new ts and note what it pinged."""
         ts = self.new_ts()
-        stored = {"type": "message", "ts": ts, **message, "team": message.get("team", TEAM)}
+        stored = {"type": "message", "ts": ts, **message, "team": message.get("team", self.team)}
         root = stored.get("thread_ts")
         if root and root in channel.messages:
             channel.messages[root].setdefault("thread_ts", root)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
@@ -15,6 +17,7 @@ from adapters.console.session import Interrupted, Session
 from adapters.console.surface import ConsoleSurface
 from bot.approvers import Policy
 from bot.ask_user_tool import ask_user_tool, in_thread
+from bot.card import PAGES_BUDGET
 from bot.field import Choice, Field, FieldType
 from bot.question import Verb
 from bot.scripted import Step, call
@@ -181,9 +184,34 @@ async def test_a_decision_that_comes_late_shows_the_first_one(sqlite_db: Databas
     assert shop.refunds == []
 
 
-async def test_what_is_not_shown_in_full_cannot_be_approved(sqlite_db: Database) -> None:
+def attached(where: Path) -> Any:
+    [file] = where.glob("interlock-*-refund-arguments.json")
+    return json.loads(file.read_bytes())
+
+
+@pytest.mark.row("B46")
+async def test_arguments_too_long_for_the_terminal_are_in_a_file_that_is_named_before_them(
+    sqlite_db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     shop = Shop()
-    long = call("refund", order="x" * 9_000, amount=5)
+    order = "x" * PAGES_BUDGET + " rm -rf /"
+    long = call("refund", order=order, amount=5)
+    terminal = Terminal(sqlite_db, long, "Done.", tools=[shop.tool])
+    shown = await terminal.types("refund it")
+    assert attached(tmp_path) == {"order": order, "amount": 5}
+    assert shown.index("refund-arguments.json (application/json) is in") < shown.index("rm -rf /")
+    assert "characters between; refund-arguments.json has them" in shown
+    await terminal.types("/approve 1", who=BEN)
+    assert [one for one, _ in shop.refunds] == [order]
+
+
+async def test_what_nobody_can_read_in_full_cannot_be_approved(
+    sqlite_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.card.FILE_LIMIT", 1_000)
+    shop = Shop()
+    long = call("refund", order="x" * (PAGES_BUDGET + 1), amount=5)
     terminal = Terminal(sqlite_db, long, "Done.", tools=[shop.tool])
     card = await terminal.types("refund it")
     assert "/approve" not in card

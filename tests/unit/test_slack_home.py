@@ -136,7 +136,7 @@ def test_a_short_approval_has_the_buttons_of_its_card() -> None:
 
 
 @pytest.mark.parametrize("cut", [{"tool": "t" * 101}, {"title": "t" * 151}])
-def test_what_is_not_named_in_full_is_not_approved_on_the_page(cut: dict[str, str]) -> None:
+def test_what_is_not_named_in_full_is_not_approved_on_the_page(cut: dict[str, Any]) -> None:
     shown = drawn(card(arguments=(Argument("order", "4711"),), **cut))
 
     assert [verb for verb, _ in actions(shown)] == ["show", "decline", "note"]

@@ -16,6 +16,8 @@ from bot.home import DECIDED, OPEN_SECONDS, OUTSIDER, PAGE
 from bot.surface import Actor, DeliveryError, Home, Item
 from storage.database import Database, DatabaseUnavailable
 from storage.outbox import OutboxRow
+from storage.outbox import home as ask_for_home
+from storage.place import Place
 from storage.questions import open_in_chat
 from storage.schema import homes, outbox, postings, questions
 from tests.fakes.background import background
@@ -313,6 +315,21 @@ async def test_what_changes_while_a_home_is_on_its_way_is_drawn_after_it(db: Dat
         await (await only_question(chat)).decline(by=BEN)
         w.surface.go.set()
         await until(lambda: w.surface.homes == ["BEN", "BEN"])
+
+
+async def test_asking_for_a_home_waits_for_no_other_transaction(db: Database) -> None:
+    if db.sqlite:
+        pytest.skip("SQLite has one writer")
+    place = Place("slack", "T1", "BEN", "")
+
+    async def ask(nonce: str) -> bool:
+        async with db.transaction("test_home") as tx:
+            return await ask_for_home(tx, place, nonce=nonce, now=0.0)
+
+    assert await ask("first")
+    async with db.transaction("test_decide") as tx:
+        assert not await ask_for_home(tx, place, nonce="merged", now=0.0)
+        assert await asyncio.wait_for(ask("another"), 5)
 
 
 async def test_a_home_is_drawn_anew_by_a_new_process_at_the_page_that_was_open(

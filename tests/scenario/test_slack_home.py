@@ -385,6 +385,17 @@ async def test_a_modal_that_may_not_be_opened_is_explained_on_the_home(world: Wo
     assert not world.slack.open_views(CYN)
 
 
+async def test_a_home_on_which_something_was_decided_is_drawn_anew_and_followed(
+    http: World,
+) -> None:
+    view = await opened(http.slack, BEN, "ops wants to run refund")
+    http.entry.page = Home()
+    await http.slack.click_view(BEN, view, "Approve")
+
+    await shows(http.slack, BEN, "Nothing waits for you.")
+    assert [page for *_, page in http.entry.homes] == [1, 1]
+
+
 async def test_a_home_that_a_form_was_opened_from_is_followed_from_then_on(http: World) -> None:
     view = await opened(http.slack, BEN, "ops wants to run refund")
     await http.slack.click_view(BEN, view, "Decline with a note")
@@ -404,13 +415,14 @@ async def test_a_home_that_fails_says_so(http: World) -> None:
     await opened(http.slack, BEN, "Something went wrong here")
 
 
+@pytest.mark.parametrize("error", ["invalid_arguments", "view_too_large"])
 async def test_a_view_that_slack_refuses_is_replaced_by_a_sentence(
-    http: World, caplog: pytest.LogCaptureFixture
+    error: str, http: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    http.slack.fail_next("views.publish", error="invalid_arguments")
+    http.slack.fail_next("views.publish", error=error)
     with caplog.at_level(logging.ERROR):
         await opened(http.slack, BEN, "My open questions")
-    assert "invalid_arguments" in caplog.text
+    assert error in caplog.text
 
 
 @pytest.mark.parametrize("error", ["hash_conflict", "user_not_found", "not_enabled"])

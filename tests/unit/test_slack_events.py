@@ -309,14 +309,14 @@ def test_a_click_on_a_home_page_has_no_place_and_names_the_page(number: Any, rea
 
 
 def test_a_click_elsewhere_is_on_no_home_page() -> None:
-    modal = {"type": "modal", "private_metadata": "3"}
+    modal = {"type": "modal", "id": "V1", "private_metadata": "3"}
     assert click(pressed(container={"type": "view"}, view=modal), ME).home is None
     assert click(pressed(), ME).home is None
 
 
 def test_an_opened_tab_is_somebodys_and_says_nothing() -> None:
     body = event(type="app_home_opened", tab="home", ts=None)
-    assert opened(body, ME) == Opened("home", Person("U_ANA", "T1"), "C_OPS")
+    assert opened(body, ME) == Opened("home", Person("U_ANA"), "C_OPS")
     assert heard(body, ME) is None
     assert opened({**body, "team_id": "T2"}, ME) is None
 

@@ -25,17 +25,26 @@ def split(markdown: str) -> list[str]:
     source = re.sub("\r\n?", "\n", markdown)
     if _fits(source):
         return [markdown]
-    parts: list[str] = []
+    groups: list[list[str]] = []
     room = 0
     for chunk in _chunks(source):
         needed = _drawn_size(chunk)
-        if parts and needed <= room:
-            parts[-1] += chunk
+        if groups and needed <= room:
+            groups[-1].append(chunk)
         else:
-            parts.append(chunk)
+            groups.append([chunk])
             room = limits.MESSAGE_TEXT
         room -= needed
-    return [_with_addresses(part, source) for part in parts] or [markdown]
+    fitting = [part for group in groups for part in _packed(group)]
+    return [_with_addresses(part, source) for part in fitting] or [markdown]
+
+
+def _packed(group: list[str]) -> list[str]:
+    """The chunks as one part; as two where they are drawn as more together than each by itself."""
+    whole = "".join(group)
+    if len(group) < 2 or _fits(whole):
+        return [whole]
+    return [*_packed(group[: len(group) // 2]), *_packed(group[len(group) // 2 :])]
 
 
 def _fits(markdown: str) -> bool:

@@ -14,6 +14,7 @@ from adapters.slack import limits
 from adapters.slack.blocks import message, minimal
 from bot.card import Argument, Card, CardState, Kind
 from bot.group import GroupCard
+from bot.text import reveal
 from tests.fakes.slack import buttons_of, text_of
 from tests.fakes.slack.blocks import message_error, strings_under
 from tests.fakes.slack.pings import pings_in
@@ -169,7 +170,7 @@ def test_what_is_not_shown_is_said_to_be_missing() -> None:
 def test_an_argument_cannot_look_like_another_call(value: str) -> None:
     shown = text_of(message(group(card(0, arguments=(Argument("order", value),)), card(1)), "T1"))
     line = next(one for one in shown.split("\n") if one.startswith("• order: A"))
-    assert line.endswith("… (not all of it: press Look)")
+    assert line == f"• order: {reveal(value)}"
     assert line.isprintable()
     assert shown.count("2. refund\n") == 1
 

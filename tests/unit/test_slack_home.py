@@ -116,7 +116,7 @@ def test_approve_stands_only_where_every_byte_of_the_arguments_does(
         assert SHOW not in buttons_of(shown)
     else:
         assert buttons_of(shown) == [SHOW, "Decline", "Decline with a note"]
-        assert not complete or sum(len(one.value) + len(one.name) for one in arguments) > 1_000
+        assert not complete or sum(len(one.value) + len(one.name) for one in seen) > 1_000
     assert taken(shown)
 
 

@@ -13,6 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adapters.slack.events import SURFACE, Identity, permalink
 from adapters.slack.text import escape, mrkdwn, shorten
 from bot.card import Card
+from bot.group import GroupCard
 from bot.surface import Content, Place
 
 _PERSON: Final = re.compile(r"[UW][A-Z0-9_]{1,30}")
@@ -51,16 +52,25 @@ class Direct:
 
 def placed(shown: dict[str, Any], content: Content, place: Place, me: Identity) -> dict[str, Any]:
     """The message; where a card stands outside of its thread, with who asked and a link to it."""
-    if not isinstance(content, Card) or content.thread is None or content.thread == place:
+    match content:
+        case Card():
+            cards: tuple[Card, ...] = (content,)
+        case GroupCard():
+            cards = content.cards
+        case _:
+            return shown
+    thread = cards[0].thread
+    if thread is None or thread == place:
         return shown
+    askers = dict.fromkeys(asker for card in cards for asker in card.askers)
     first, *rest = shown["blocks"]
-    return shown | {"blocks": [first, _about(content, content.thread, me), *rest]}
+    return shown | {"blocks": [first, _about(list(askers), thread, me), *rest]}
 
 
-def _about(card: Card, thread: Place, me: Identity) -> dict[str, Any]:
-    names = [_name(asker, me.team) for asker in card.askers[:_NAMES]]
-    if len(card.askers) > _NAMES:
-        names.append(f"{len(card.askers) - _NAMES} more")
+def _about(askers: list[str], thread: Place, me: Identity) -> dict[str, Any]:
+    names = [_name(asker, me.team) for asker in askers[:_NAMES]]
+    if len(askers) > _NAMES:
+        names.append(f"{len(askers) - _NAMES} more")
     asked = f"Requested by {', '.join(names)}" if names else "Requested"
     link = permalink(me, thread)
     if thread.channel.startswith("D"):  # nobody else can open it

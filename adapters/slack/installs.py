@@ -19,10 +19,11 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adapters.slack.background import Background
 from adapters.slack.events import Identity
 from adapters.slack.install_pages import INSTALL, InstallPages
+from adapters.slack.reach import WRONG_TOKEN
 from adapters.slack.refusal import code_of, retry_after
 from adapters.slack.settings import SCOPES, OAuth, SlackSettings
 from adapters.slack.tokens import States, Tokens, organisation_of
-from adapters.slack.workspaces import WRONG_TOKEN, Workspace, granted, web_client, works
+from adapters.slack.workspaces import Workspace, granted, web_client, works
 from bot.clock import Clock
 from bot.surface import DeliveryError, Entry
 from storage.database import Database, DatabaseUnavailable
@@ -123,7 +124,7 @@ class InstalledWorkspaces:
         except DatabaseUnavailable:
             raise DeliveryError("The database does not say which token is right.") from None
         if found is None:
-            raise DeliveryError("Slack: the app is not installed there any more.", permanent=True)
+            raise DeliveryError("Slack: the app is not installed there any more.", locked_out=True)
         return found
 
     async def revoked(self, enterprise: str | None, team: str | None) -> None:

@@ -27,14 +27,10 @@ UNREACHABLE: Final[Mapping[str, str]] = {
 }
 """Error codes, and what the requester is told (bot.surface.DeliveryError.unreachable)."""
 
-LOCKED_OUT: Final = frozenset(
-    {
-        "account_inactive",
-        "invalid_auth",
-        "not_authed",
-        "team_access_not_granted",
-        "token_expired",
-        "token_revoked",
-    }
+WRONG_TOKEN: Final = frozenset(
+    {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"}
 )
-"""Error codes of a token that is good for nothing in the workspace."""
+"""Error codes of a token that is good for nothing."""
+
+LOCKED_OUT: Final = WRONG_TOKEN | {"team_access_not_granted"}
+"""Error codes of a token that is good for nothing in the workspace it was used for."""

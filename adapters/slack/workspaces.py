@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 import aiohttp
 from aiohttp import web
@@ -21,6 +21,7 @@ from adapters.slack.events import Identity
 from adapters.slack.homes import Homes
 from adapters.slack.log import quiet
 from adapters.slack.people import People
+from adapters.slack.reach import WRONG_TOKEN
 from adapters.slack.refusal import code_of
 from adapters.slack.sessions import Sessions
 from adapters.slack.settings import PROMPTS, SCOPES, Prompt, SlackSettings
@@ -30,10 +31,6 @@ from bot.secrets import ConfigError
 from bot.surface import DeliveryError, Entry
 
 log = logging.getLogger(__name__)
-
-WRONG_TOKEN: Final = frozenset(
-    {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"}
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from tests.scenario.slack_product import ANA, BEN, CYN, OPS, Product, product
 from tests.scenario.slack_world import Mode
 
 TITLE = "wants to run refund"
+MANY = 8  # calls of one response, enough for a shared card
 BOTH = Policy(name="ops", approvers=frozenset({f"slack:T1/{BEN}", f"slack:T1/{CYN}"}))
 
 
@@ -152,6 +153,27 @@ async def test_the_copy_says_who_asked_and_links_to_the_thread(sqlite_db: Databa
         await one.click_direct(BEN, TITLE, "Approve")
         await one.reads("Done.")
         assert address in text_of(one.direct(BEN)[0])
+
+
+@pytest.mark.row("B38")
+async def test_many_approvals_of_one_response_are_one_direct_message_that_decides_them(
+    sqlite_db: Database,
+) -> None:
+    effects: list[str] = []
+    many = [call("refund", order=f"A{number}") for number in range(MANY)]
+    async with product(sqlite_db, many, "Done.", tools=[refunding(effects)]) as one:
+        await one.mention()
+        title = f"wants to run {MANY} calls"
+        card = await one.card(title)
+        copy = await one.click_direct(BEN, title, f"Approve all {MANY}")
+        await one.reads("Done.")
+        assert len(one.direct(BEN)) == 1
+        assert f"Requested by <@{ANA}> in <#{OPS}>" in text_of(copy)
+        assert "Requested by" not in text_of(card)
+        for shown in (card, copy):
+            assert text_of(shown).count("Approved by ben") == MANY
+            assert not buttons_of(shown)
+    assert len(effects) == MANY
 
 
 async def test_an_approver_who_wrote_in_the_thread_gets_no_direct_message(

@@ -294,9 +294,11 @@ async def test_hostile_arguments_are_inert_and_run_as_they_are(sqlite_db: Databa
     async with product(sqlite_db, hostile, "Done.", tools=[refunds(effects)]) as one:
         await one.mention()
         card = await group(one)
-        before = [ping for ping in one.slack.pings if ping.kind != "user"]
-        assert before == []
+        await one.direct_card(BEN, "wants to run 5 calls")  # which names and links the thread
+        address = f"<https://t1.slack.test/archives/{OPS}/p{one.root.replace('.', '')}|"
+        ours = (f"<#{OPS}>", f"{address}Open the thread>")
+        assert {ping.token for ping in one.slack.pings if ping.kind != "user"} == set(ours)
         await one.slack.click(BEN, OPS, card["ts"], "Approve all 5")
         await one.reads("Done.")
-        assert [ping for ping in one.slack.pings if ping.kind != "user"] == []
+        assert {ping.token for ping in one.slack.pings if ping.kind != "user"} == set(ours)
     assert effects == [EVIL] * 5

@@ -355,8 +355,9 @@ async def test_whether_a_token_is_dead_is_asked_again_when_slack_does_not_say(
         slack.fail_next("auth.test", status=503)
         delivered = await acme.send_event({"type": "app_uninstalled"})
         assert delivered.acked  # at the second time
-        with pytest.raises(DeliveryError, match="not installed"):
+        with pytest.raises(DeliveryError, match="not installed") as lost:
             await surface.post(Place("slack", "T_ACME", "C_OPS", "1.000001"), Reply("hi"), "n1")
+        assert lost.value.locked_out  # what is kept back goes out once it is installed again
 
 
 async def test_with_one_token_its_removal_is_said_once(

@@ -54,6 +54,12 @@ def card_at(one: Product, channel: str, root: str) -> dict[str, Any] | None:
     return cards[0] if cards else None
 
 
+def lost(slack: FakeSlack) -> list[str]:
+    """The methods by which messages were lost."""
+    methods = ("chat.postMessage", "chat.update", "conversations.open")
+    return sorted(one.method for one in slack.refused if one.method in methods)
+
+
 async def nothing_waits(db: Database) -> bool:
     async with db.read() as tx:
         return not await outbox.channels_waiting(tx)
@@ -145,10 +151,9 @@ async def test_what_a_revoked_token_did_not_deliver_is_tried_once_and_said_once(
             step = first(lambda: revoke(slack), call("refund", order="A1"))
             async with product(sqlite_db, step, "Done.", tools=[refund], workspace=slack) as one:
                 await one.mention()
-                await slack.until(lambda: len(slack.refused) == 2, seconds=10)
+                await slack.until(lambda: len(lost(slack)) == 2, seconds=10)
                 await until(lambda: nothing_waits(sqlite_db))
-                methods = sorted(call.method for call in slack.refused)
-                assert methods == ["chat.postMessage", "conversations.open"]
+                assert lost(slack) == ["chat.postMessage", "conversations.open"]
     assert errors(logs) == ["nothing is taken there; deliveries are given up"]
 
 
@@ -161,7 +166,7 @@ async def test_the_cards_of_open_questions_are_posted_once_the_token_is_good_aga
         script = (step, "Done.")
         async with product(sqlite_db, *script, tools=[refund], workspace=slack) as one:
             await one.mention()
-            await slack.until(lambda: len(slack.refused) == 2, seconds=10)
+            await slack.until(lambda: len(lost(slack)) == 2, seconds=10)
             root = one.root
             if not restarted:
                 slack.world.token_error = ""
@@ -199,16 +204,13 @@ async def test_a_copy_that_a_revoked_token_did_not_redraw_is_redrawn_after_the_n
         ) as one:
             await one.mention()
             card = await one.card(TITLE)
+            await one.direct_card(BEN, TITLE)
             revoke(slack)
             async with sqlite_db.read() as tx:
                 (chat,) = await chats.recent(tx, 1)
-            core = one.core
-            (question,) = await Chat(chat.id, core).pending_questions()
+            (question,) = await Chat(chat.id, one.core).pending_questions()
             await question.approve(by=Actor("slack", "T1", BEN, "ben"))
-            await slack.until(
-                lambda: [call for call in slack.refused if call.method == "chat.update"],
-                seconds=10,
-            )
+            await slack.until(lambda: lost(slack).count("chat.update") == 2, seconds=10)
             root = one.root
         slack.world.token_error = ""
         assert buttons_of(card)

@@ -184,17 +184,16 @@ class Deliverer:
 
     async def _unhold(self, tx: Tx, row: OutboxRow) -> None:
         """The calls that waited for this card to lose their buttons may start."""
-        shared = row.subject.startswith("round:")
         if row.chat_id is None or row.action not in (Action.POST, Action.EDIT):
             return
-        if not shared and row.call_id is None:
-            return
-        if row.action == Action.POST:  # most are posted while nobody waits for that
+        if row.subject.startswith("round:"):
+            held = await calls.on_card(tx, row.subject)
+        else:
             call = None if row.call_id is None else await calls.get(tx, row.call_id)
-            if not shared and (call is None or call.state != CallState.READY):
-                return
-        await chats.stir(tx, row.chat_id)
-        await self.core.wake(tx, Job.CHAT, row.chat_id)
+            held = [] if call is None else [call]
+        if any(call.state == CallState.READY for call in held):
+            await chats.stir(tx, row.chat_id)
+            await self.core.wake(tx, Job.CHAT, row.chat_id)
 
     async def _failed(self, row: OutboxRow, error: DeliveryError) -> None:
         now = self.core.now()

@@ -5,12 +5,10 @@ from __future__ import annotations
 from bot.core import Core, Job
 from bot.question import new_nonce
 from bot.surface import Status
-from storage import calls, chats, messages, outbox, questions
+from storage import calls, messages, outbox, questions
 from storage.calls import CallState
 from storage.chats import ChatRow
 from storage.database import Tx
-
-UNSETTLED = (CallState.WAITING, CallState.READY, CallState.RUNNING, CallState.UNKNOWN)
 
 
 async def announce(core: Core, tx: Tx, chat: ChatRow) -> None:
@@ -23,17 +21,17 @@ async def announce(core: Core, tx: Tx, chat: ChatRow) -> None:
 
 
 async def status_of(tx: Tx, chat_id: str) -> Status:
-    """What a chat is doing, by its rows. One that nobody holds works nevertheless when a server
-    goes on with a call of it, or when it owes an answer: it is about to be taken up."""
-    chat = await chats.get(tx, chat_id)
-    if chat is None:
-        return Status.CLOSED
-    if chat.owner is not None:
+    """What a chat is doing, by its rows and not by whether somebody holds it: a chat is also taken
+    up to find that nothing is owed."""
+    last = await messages.last(tx, chat_id)
+    owes = last is not None and last.kind == "request"
+    if owes or await calls.in_state(tx, chat_id, [CallState.READY, CallState.RUNNING]):
         return Status.PROCESSING
     if await questions.open_in_chat(tx, chat_id):
         return Status.SUSPENDED
-    last = await messages.last(tx, chat_id)
-    owes = last is not None and last.kind == "request"
-    if owes or await messages.queued(tx, chat_id) or await calls.in_state(tx, chat_id, UNSETTLED):
-        return Status.PROCESSING
-    return Status.CLOSED
+    left = await messages.queued(tx, chat_id) or await calls.in_state(
+        tx,
+        chat_id,
+        [CallState.WAITING, CallState.UNKNOWN],  # a server goes on with it
+    )
+    return Status.PROCESSING if left else Status.CLOSED

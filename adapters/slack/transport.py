@@ -185,7 +185,11 @@ class SlackSurface:
             enterprise_id: str | None, team_id: str | None, context: AsyncBoltContext
         ) -> AuthorizeResult | None:
             whole = bool(context.is_enterprise_install)
-            workspace = await self._workspaces.sent_to(enterprise_id, team_id, whole)
+            try:
+                workspace = await self._workspaces.sent_to(enterprise_id, team_id, whole)
+            except Exception:  # `of` fails then, and each listener answers as it does to any fault
+                log.exception("A workspace could not be looked up.")
+                return AuthorizeResult(enterprise_id=enterprise_id, team_id=team_id)
             if workspace is None:
                 return None
             context["workspace"] = workspace
@@ -215,7 +219,9 @@ class SlackSurface:
             """Acknowledged, so that Slack does not repeat what nobody asked for."""
 
         async def tells(body: dict[str, Any], context: AsyncBoltContext) -> None:
-            workspace = self._workspaces.known(context.team_id or "")
+            workspace = context.get("workspace") or await self._workspaces.sent_to(
+                context.enterprise_id, context.team_id, bool(context.is_enterprise_install)
+            )
             client = workspace.client if workspace else web_client(self._settings.base_url)
             await apology.tell(client, body)
 

@@ -45,6 +45,7 @@ SECRETS = {
     "SLACK_APP_TOKEN": APP_TOKEN,
     "SLACK_SIGNING_SECRET": SIGNING_SECRET,
 }
+ANYWHERE = Place("slack", TEAM, "", "")  # where a click that stands in no message may be from
 NOWHERE = Database("sqlite:///:memory:")  # with one token the surface keeps nothing of its own
 Mode = Literal["http", "socket"]
 COLOURS = (Choice("r", "Red", "Like a rose"), Choice("g", "Green", "Like grass"))

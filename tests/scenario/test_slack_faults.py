@@ -14,6 +14,7 @@ import pytest
 from adapters.slack import apology, blocks, events, limits, modals
 from adapters.slack.commands import COMMAND, PENDING, STATUS
 from adapters.slack.people import People
+from adapters.slack.workspaces import Workspace
 from tests.fakes.slack import View, delivery, text_of
 from tests.scenario.slack_world import APPROVAL, FORM, World, living
 
@@ -153,9 +154,15 @@ def _in_who_people_are(monkeypatch: pytest.MonkeyPatch, _world: World, _kind: Ki
 
 
 def _in_finding_the_workspace(monkeypatch: pytest.MonkeyPatch, world: World, _kind: Kind) -> None:
-    found = world.surface._workspaces.known("T1")
-    given = iter([None])
-    monkeypatch.setattr(world.surface._workspaces, "known", lambda _team: next(given, found))
+    find = world.surface._workspaces.sent_to
+    failing = iter([True])
+
+    async def sent_to(*given: Any) -> Workspace | None:
+        if next(failing, False):
+            raise Broken
+        return await find(*given)
+
+    monkeypatch.setattr(world.surface._workspaces, "sent_to", sent_to)
 
 
 FAULTS = {

@@ -25,7 +25,7 @@ from tests.fakes.slack import TEAM, FakeSlack, View, buttons_of, text_of, valida
 from tests.fakes.slack.blocks import view_too_large
 from tests.fakes.slack.pings import pings_in
 from tests.scenario.slack_product import ANA, BEN, CYN, OPS, POLICY, product
-from tests.scenario.slack_world import Mode, World, living
+from tests.scenario.slack_world import ANYWHERE, Mode, World, living
 from tests.scenario.test_slack_product import WHEN
 from tests.world import effect
 
@@ -355,7 +355,7 @@ async def test_what_a_person_is_told_stands_at_the_top_of_the_page_they_pressed(
     assert text_of(view.body).startswith("You are not among the approvers.")
     assert [page for *_, page in world.entry.homes] == [1, 2]
     (decision,) = world.entry.decisions
-    assert (decision.nonce, decision.verb, decision.place) == ("n0nce", Verb.APPROVE, None)
+    assert (decision.nonce, decision.verb, decision.place) == ("n0nce", Verb.APPROVE, ANYWHERE)
     assert not world.told(CYN)
     # It stays for a minute, whatever is drawn, and goes with what the person does next.
     await world.surface.show_home(TEAM, CYN)

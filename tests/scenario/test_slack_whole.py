@@ -18,7 +18,7 @@ from storage.database import Database
 from tests.fakes.model import call
 from tests.fakes.slack import FakeSlack, View, buttons_of, text_of
 from tests.scenario.slack_product import ANA, BEN, CYN, OPS, Product, product
-from tests.scenario.slack_world import APPROVAL, Mode, World, card, living
+from tests.scenario.slack_world import ANYWHERE, APPROVAL, Mode, World, card, living
 
 TAIL = " rm -rf /"
 LONG = card(
@@ -81,7 +81,7 @@ def exact_of(view: View) -> str:
     ("button", "verb", "remember"),
     [
         ("Approve", Verb.APPROVE, None),
-        ("Approve and remember here", Verb.APPROVE, "chat"),
+        ("Approve for this thread", Verb.APPROVE, "chat"),
         ("Decline", Verb.DECLINE, None),
     ],
 )
@@ -94,7 +94,7 @@ async def test_it_is_decided_in_the_modal_which_then_says_what_came_of_it(
     assert (await world.slack.click_view("U_ANA", view, button)).acked
     [decision] = world.entry.decisions
     assert (decision.nonce, decision.verb, decision.remember) == ("n0nce", verb, remember)
-    assert (decision.via, decision.place) == ("slack modal", None)
+    assert (decision.via, decision.place) == ("slack modal", ANYWHERE)
     await world.slack.until(lambda: view.hash != before)
     assert "Approved by ana at 10:00." in text_of(view.body)
     assert buttons_of(view.body) == []

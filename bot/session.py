@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from bot.core import Core, Job
+from bot.move import Idle, Pause, Snapshot, next_move
 from bot.question import new_nonce
 from bot.surface import Status
 from storage import calls, chats, messages, outbox, questions
 from storage.calls import CallState
 from storage.chats import ChatRow
 from storage.database import Tx
-
-UNSETTLED = (CallState.WAITING, CallState.READY, CallState.RUNNING, CallState.UNKNOWN)
 
 
 async def announce(core: Core, tx: Tx, chat: ChatRow) -> None:
@@ -22,18 +21,23 @@ async def announce(core: Core, tx: Tx, chat: ChatRow) -> None:
     await core.wake(tx, Job.DELIVER, chat.place.channel_key)
 
 
-async def status_of(tx: Tx, chat_id: str) -> Status:
-    """What a chat is doing, by its rows. One that nobody holds works nevertheless when a server
-    goes on with a call of it, or when it owes an answer: it is about to be taken up."""
+async def status_of(tx: Tx, chat_id: str, now: float) -> Status:
+    """What a chat is doing, by what its rows owe and not by who holds it: one that is taken up for
+    nothing does nothing, and one that nobody holds is at work when it is about to be taken up or a
+    server goes on with its call."""
     chat = await chats.get(tx, chat_id)
     if chat is None:
         return Status.CLOSED
-    if chat.owner is not None:
-        return Status.PROCESSING
-    if await questions.open_in_chat(tx, chat_id):
-        return Status.SUSPENDED
     last = await messages.last(tx, chat_id)
-    owes = last is not None and last.kind == "request"
-    if owes or await messages.queued(tx, chat_id) or await calls.in_state(tx, chat_id, UNSETTLED):
-        return Status.PROCESSING
-    return Status.CLOSED
+    answered = last is not None and last.kind == "response"
+    round_ = await calls.of_round(tx, last.id) if last is not None and answered else []
+    queued = await messages.queued(tx, chat_id)
+    snapshot = Snapshot(chat=chat, last=last, calls=round_, queued=queued)
+    match next_move(snapshot, running=(), time=now):
+        case Idle():
+            return Status.CLOSED
+        case Pause() if not any(call.state == CallState.RUNNING for call in round_):
+            asked = await questions.open_in_chat(tx, chat_id)
+            return Status.SUSPENDED if asked else Status.PROCESSING
+        case _:
+            return Status.PROCESSING

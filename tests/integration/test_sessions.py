@@ -90,14 +90,16 @@ async def test_a_chat_that_is_taken_up_for_nothing_is_not_at_work(db: Database) 
 
 async def test_a_chat_whose_call_runs_is_at_work(db: Database) -> None:
     slow = Slow()
-    w = world(db, call("refund"), "Done.", tools=[slow.tool()], surface=Watched())
+    surface = Watched()
+    w = world(db, call("refund"), "Done.", tools=[slow.tool()], surface=surface)
     chat = await w.chat()
     running = asyncio.create_task(chat.complete())
     await until(lambda: bool(slow.effects))
-    assert await truth(w, chat) is Status.PROCESSING
+    await delivered(w, chat)
     slow.go.set()
     await running
-    assert await truth(w, chat) is Status.CLOSED
+    await delivered(w, chat)
+    assert shown(surface) == [Status.PROCESSING, Status.CLOSED]
 
 
 async def test_a_chat_that_is_to_be_stopped_is_at_work_until_it_is(db: Database) -> None:

@@ -105,7 +105,7 @@ class Deliverer:
     async def _show_status(self, surface: Surface, row: OutboxRow) -> None:
         assert row.chat_id is not None
         async with self.core.db.read() as tx:
-            status = await status_of(tx, row.chat_id)
+            status = await status_of(tx, row.chat_id, self.core.now())
         try:
             await surface.status(row.place, status)
         except DeliveryError as error:

@@ -91,8 +91,9 @@ async def say(
 
 async def unsay(core: Core, tx: Tx, chat: ChatRow, subject: str) -> None:
     """Takes back what was said under `subject`, if anything was: it is not said after all."""
-    await _withdraw(core, tx, subject, 0)
-    await core.wake(tx, Job.DELIVER, chat.place.channel_key)
+    if await outbox.post_of(tx, subject) is not None:
+        await _withdraw(core, tx, subject, 0)
+        await core.wake(tx, Job.DELIVER, chat.place.channel_key)
 
 
 def _clean(text: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bot.core import Core, Job
+from bot.move import Idle, Pause, Snapshot, next_move
 from bot.question import new_nonce
 from bot.surface import Status
-from storage import calls, messages, outbox, questions
+from storage import calls, chats, messages, outbox, questions
 from storage.calls import CallState
 from storage.chats import ChatRow
 from storage.database import Tx
@@ -20,18 +21,23 @@ async def announce(core: Core, tx: Tx, chat: ChatRow) -> None:
     await core.wake(tx, Job.DELIVER, chat.place.channel_key)
 
 
-async def status_of(tx: Tx, chat_id: str) -> Status:
-    """What a chat is doing, by its rows and not by whether somebody holds it: a chat is also taken
-    up to find that nothing is owed."""
+async def status_of(tx: Tx, chat_id: str, now: float) -> Status:
+    """What a chat is doing, by what its rows owe and not by who holds it: one that is taken up for
+    nothing does nothing, and one that nobody holds is at work when it is about to be taken up or a
+    server goes on with its call."""
+    chat = await chats.get(tx, chat_id)
+    if chat is None:
+        return Status.CLOSED
     last = await messages.last(tx, chat_id)
-    owes = last is not None and last.kind == "request"
-    if owes or await calls.in_state(tx, chat_id, [CallState.READY, CallState.RUNNING]):
-        return Status.PROCESSING
-    if await questions.open_in_chat(tx, chat_id):
-        return Status.SUSPENDED
-    left = await messages.queued(tx, chat_id) or await calls.in_state(
-        tx,
-        chat_id,
-        [CallState.WAITING, CallState.UNKNOWN],  # a server goes on with it
-    )
-    return Status.PROCESSING if left else Status.CLOSED
+    answered = last is not None and last.kind == "response"
+    round_ = await calls.of_round(tx, last.id) if last is not None and answered else []
+    queued = await messages.queued(tx, chat_id)
+    snapshot = Snapshot(chat=chat, last=last, calls=round_, queued=queued)
+    match next_move(snapshot, running=(), time=now):
+        case Idle():
+            return Status.CLOSED
+        case Pause() if not any(call.state == CallState.RUNNING for call in round_):
+            asked = await questions.open_in_chat(tx, chat_id)
+            return Status.SUSPENDED if asked else Status.PROCESSING
+        case _:
+            return Status.PROCESSING

@@ -29,15 +29,12 @@ def _is(job: str, key: str) -> sa.ColumnElement[bool]:
 
 async def wake(tx: Tx, job: str, key: str, at: float) -> None:
     """Due at `at` or earlier; during a run it makes one more run."""
-    if await tx.insert_new(wakes, job=job, key=key, due_at=at, seq=1, lease_until=0.0, tries=0):
-        return
-    await tx.change(
-        sa.update(wakes)
-        .where(_is(job, key))
-        .values(
-            due_at=sa.case((wakes.c.due_at < at, wakes.c.due_at), else_=at), seq=wakes.c.seq + 1
-        )
-    )
+    sooner = sa.case((wakes.c.due_at < at, wakes.c.due_at), else_=at)
+    again = sa.update(wakes).where(_is(job, key)).values(due_at=sooner, seq=wakes.c.seq + 1)
+    new = {"job": job, "key": key, "due_at": at, "seq": 1, "lease_until": 0.0, "tries": 0}
+    # PostgreSQL: a run that ends between the two takes its row away, and the wake with it.
+    while not (await tx.insert_new(wakes, **new) or await tx.change(again)):
+        pass
 
 
 async def claim(tx: Tx, *, now: float, until: float, limit: int) -> list[WakeRow]:

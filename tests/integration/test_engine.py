@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from bot.core import Job
 from bot.jobs import LEASE_SECONDS, SWEEP_SECONDS, EmbeddedEngine, Handler
-from storage import chats, schema
-from storage.database import Database
+from storage import chats, schema, wakes
+from storage.database import Database, Tx
 from storage.place import Place
 from tests.fakes.clock import FakeClock
 from tests.fakes.model import call
@@ -416,3 +416,28 @@ async def test_a_wake_during_a_run_that_fails_is_not_kept_waiting(db: Database) 
         await engine.wake(tx, Job.CHAT, "one")
     await engine.settle({Job.CHAT: handler})
     assert runs == ["one", "one"]
+
+
+async def test_a_wake_that_comes_as_a_run_ends_is_not_lost(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if db.sqlite:
+        pytest.skip("SQLite has one writer at a time")
+    async with db.transaction("wake") as tx:
+        await wakes.wake(tx, Job.DELIVER, "C1", 0.0)
+    async with db.transaction("claim") as tx:
+        (run,) = await wakes.claim(tx, now=1.0, until=60.0, limit=1)
+    insert_new = Tx.insert_new
+
+    async def and_the_run_ends(tx: Tx, table: sa.Table, **values: object) -> bool:
+        made = await insert_new(tx, table, **values)
+        monkeypatch.undo()
+        async with db.transaction("finish") as other:
+            await wakes.finish(other, run, again_at=None, now=1.0)
+        return made
+
+    monkeypatch.setattr(Tx, "insert_new", and_the_run_ends)
+    async with db.transaction("wake") as tx:
+        await wakes.wake(tx, Job.DELIVER, "C1", 0.0)
+    async with db.transaction("claim") as tx:
+        assert len(await wakes.claim(tx, now=1.0, until=60.0, limit=1)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 import pytest
@@ -17,7 +18,8 @@ from storage.database import Database
 from storage.schema import outbox as rows
 from tests.fakes.model import call, fails, rate_limited
 from tests.fakes.surface import MemorySurface
-from tests.world import ANA, BEN, World, effect, only_question, world
+from tests.lost_run import Slow
+from tests.world import ANA, BEN, World, effect, only_question, until, world
 
 
 @dataclass
@@ -62,7 +64,7 @@ async def waiting(w: World) -> int:
 
 async def truth(w: World, chat: Chat) -> Status:
     async with w.db.read() as tx:
-        return await status_of(tx, chat.id)
+        return await status_of(tx, chat.id, w.clock.now())
 
 
 async def test_a_chat_works_waits_for_people_works_again_and_is_closed(db: Database) -> None:
@@ -77,11 +79,34 @@ async def test_a_chat_works_waits_for_people_works_again_and_is_closed(db: Datab
     assert await waiting(w) == 0
 
 
-async def test_a_chat_that_is_held_is_shown_at_work(db: Database) -> None:
+async def test_a_chat_that_is_taken_up_for_nothing_is_not_at_work(db: Database) -> None:
     w, _ = watched(db, "Hello.")
     chat = await w.chat()
+    await w.settle()
     async with w.db.transaction("lease") as tx:
         await chats.lease(tx, chat.id, owner="other", now=w.clock.now(), until=1e12)
+    assert await truth(w, chat) is Status.CLOSED
+
+
+async def test_a_chat_whose_call_runs_is_at_work(db: Database) -> None:
+    slow = Slow()
+    surface = Watched()
+    w = world(db, call("refund"), "Done.", tools=[slow.tool()], surface=surface)
+    chat = await w.chat()
+    running = asyncio.create_task(chat.complete())
+    await until(lambda: bool(slow.effects))
+    await delivered(w, chat)
+    slow.go.set()
+    await running
+    await delivered(w, chat)
+    assert shown(surface) == [Status.PROCESSING, Status.CLOSED]
+
+
+async def test_a_chat_that_is_to_be_stopped_is_at_work_until_it_is(db: Database) -> None:
+    w, _ = watched(db, call("refund", order="A1"), "Done.", effects=[])
+    chat = await w.chat()
+    await w.settle()
+    await chat.cancel(by=ANA)
     assert await truth(w, chat) is Status.PROCESSING
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from bot.approvers import Policy
-from bot.card import ARGUMENTS_BUDGET, CardState
+from bot.card import CardState
 from bot.surface import (
     GroupDecision,
     Place,
@@ -282,10 +282,11 @@ async def test_whoever_decides_the_rest_is_not_told_of_their_own_decisions(db: D
 
 
 async def test_what_cannot_be_shown_whole_is_refused_and_the_rest_is_approved(
-    db: Database,
+    db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("bot.card.FILE_LIMIT", 1_000_000)
     effects: list[str] = []
-    long = call("refund", order="x" * (ARGUMENTS_BUDGET + 1))
+    long = call("refund", order="x" * 1_000_001)
     w = group_world(db, [*asks(4), long], [effect(effects)])
     await w.chat()
     await w.settle()
@@ -294,8 +295,8 @@ async def test_what_cannot_be_shown_whole_is_refused_and_the_rest_is_approved(
     await w.settle()
 
     assert response.sentence == (
-        "4 of 5 were approved; 1 was refused: The arguments of refund are too long to be shown "
-        "here in full, so it cannot be approved here; decline it."
+        "4 of 5 were approved; 1 was refused: The arguments of refund are larger than 1 MB, too "
+        "long to be shown here in full, so it cannot be approved here; decline it."
     )
     assert len(effects) == 4
     assert (await decide(w, w.surface.groups()[0], Verb.DECLINE)).done

@@ -18,14 +18,15 @@ from storage.chats import ChatRow
 from storage.database import Tx
 from storage.outbox import Priority
 from storage.questions import QuestionRow, QuestionState
+from storage.redact import mask_all
 
 _PREFIX = "arguments:"
 
 
 def file_of(call: CallRow) -> File:
     """Exactly the stored arguments as JSON for people to read: what is invisible is written as
-    its escape."""
-    text = json.dumps(call.args, indent=2, ensure_ascii=False, allow_nan=False)
+    its escape, and secrets of known shapes are masked."""
+    text = json.dumps(mask_all(call.args), indent=2, ensure_ascii=False, allow_nan=False)
     seen = re.sub(r"[^\n -~]", lambda found: _seen(found.group()), text)
     return File(file_name(call), "application/json", f"{seen}\n".encode())
 

@@ -21,6 +21,7 @@ from storage.calls import CallRow, CallState
 from storage.database import canonical
 from storage.place import Place
 from storage.questions import QuestionRow, QuestionState
+from storage.redact import mask
 
 ARGUMENTS_BUDGET = 8_000  # characters of all arguments that every surface can show in one card
 PAGES_BUDGET = 100_000  # characters of all arguments that a person can leaf through beside it
@@ -60,7 +61,7 @@ class CardState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One argument of the call, as the exact JSON text of the value that will run (a text value
-    is itself, without quotes)."""
+    is itself, without quotes), but for secrets of known shapes: those are masked."""
 
     name: str
     value: str
@@ -151,8 +152,8 @@ def draw_task(call: CallRow, agent: str, version: int) -> TaskCard:
         title=title,
         agent=agent,
         tool=call.name,
-        status=status,
-        message=str(call.task.get("message") or ""),
+        status=mask(status),
+        message=mask(str(call.task.get("message") or "")),
     )
 
 
@@ -199,7 +200,9 @@ def draw(
     """The card of a question as its rows stand now; see `bot.arguments.card` for `attached`."""
     state = _state(QuestionState(question.state))
     asks = question.purpose == Purpose.ASK  # then the arguments are no part of the card
-    arguments = tuple(Argument(name, _shown(value)) for name, value in call.args.items())
+    arguments = tuple(
+        Argument(mask(name), mask(_shown(value))) for name, value in call.args.items()
+    )
     unread = None if asks else unreachable(call, attached)
     filed = not asks and attached is Attached.THERE and reach(call.args) is Reach.FILE
     notices = [question.body[key] for key in ("notice", "stale") if question.body.get(key)]
@@ -221,18 +224,30 @@ def draw(
         title=_title(question, call, agent),
         agent=agent,
         tool=call.name,
-        message=question.body.get("message", ""),
+        message=mask(question.body.get("message", "")),
         arguments=() if asks else arguments,
-        fields=fields_of(question),
+        fields=tuple(map(_masked, fields_of(question))),
         url=question.body.get("url", ""),
         choosing=bool(question.body.get("choosing")),
         deciders=tuple(policy.get("deciders", ())),
         remember=remember,
         complete=unread is None,
         file=file_name(call) if filed else "",
-        notices=tuple(notices),
-        outcome="" if state is CardState.OPEN else outcome_sentence(question),
+        notices=tuple(map(mask, notices)),
+        outcome="" if state is CardState.OPEN else mask(outcome_sentence(question)),
     )
+
+
+def _masked(field: Field) -> Field:
+    """The field with no secret in what is shown of it; what is chosen stays what it is."""
+    choices = tuple(
+        replace(one, title=mask(one.title), description=mask(one.description))
+        for one in field.choices
+    )
+    title, description = mask(field.title), mask(field.description)
+    if (title, description, choices) == (field.title, field.description, field.choices):
+        return field
+    return replace(field, title=title, description=description, choices=choices)
 
 
 def _title(question: QuestionRow, call: CallRow, agent: str) -> str:

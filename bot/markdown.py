@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from bot.text import visible
+from storage.redact import mask
 
 _TICK: Final = "ˋ"  # stands for a backtick, with which a text could close its code
 
@@ -13,7 +14,7 @@ _TICK: Final = "ˋ"  # stands for a backtick, with which a text could close its 
 def code(text: str, size: int = 120) -> str:
     """The text as a code span on one line: no mention, link, style or line break comes out of it,
     what cannot be seen is written as ⟨U+202E⟩, and a cut shows."""
-    shown = visible(" ".join(text.split()), keep="").replace("`", _TICK)
+    shown = visible(mask(" ".join(text.split())), keep="").replace("`", _TICK)
     if len(shown) > size:
         shown = f"{shown[: size - 1]}…"
     return f"`{shown or '—'}`"

@@ -15,6 +15,7 @@ from storage import chats, messages, outbox
 from storage.chats import ChatRow
 from storage.database import DatabaseUnavailable, Tx
 from storage.outbox import Priority
+from storage.redact import mask
 
 ONE_MESSAGE = 2_500  # characters of a text that every surface takes as one message
 LIVE_SECONDS = 1.2  # between two edits of one message (platforms/slack.md 3.3)
@@ -97,8 +98,8 @@ async def unsay(core: Core, tx: Tx, chat: ChatRow, subject: str) -> None:
 
 
 def _clean(text: str) -> str:
-    """Without what PostgreSQL or UTF-8 cannot hold."""
-    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+    """Without what PostgreSQL or UTF-8 cannot hold, and without secrets of known shapes."""
+    return mask(text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode())
 
 
 def _short(text: str) -> str:

@@ -8,39 +8,82 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-# Each shape is one that its issuer documents; the name is what a person reads.
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A shape that its issuer documents. `hints`: one of them stands in every text that has it, and
+    is found much faster. None may be begun anew inside what it has read before, so that masking
+    takes linear time, whatever comes."""
+
+    name: str
+    hints: tuple[str, ...]
+    pattern: str
+
+
 _SHAPES: Final = (
-    ("private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*KEY-----|\Z)"),
-    ("Slack token", r"\bxox[abceoprs]-[\w-]{8,}|\bxoxe\.[\w.-]{8,}|\bxapp-[\w-]{8,}"),
-    ("Slack webhook", r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[\w/-]+"),
-    ("GitHub token", r"\bgh[opsur]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}"),
-    ("GitLab token", r"\bgl(?:pat|dt|rt|ptt|cbt|soat)-[\w-]{20,}"),
-    ("AWS key id", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    ("AWS secret key", r"(?i:aws_?secret_?(?:access_?)?key)\W{1,5}[A-Za-z0-9/+=]{40}(?![\w/+=])"),
-    ("Google key", r"\bAIza[\w-]{35}|\bya29\.[\w-]{20,}"),
-    ("API key", r"\bsk-(?:ant-|proj-|svcacct-|or-v1-)?[A-Za-z0-9_-]{16,}"),
-    ("Stripe key", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}|\bwhsec_[A-Za-z0-9+/=]{16,}"),
-    ("npm token", r"\bnpm_[A-Za-z0-9]{36}\b"),
-    ("PyPI token", r"\bpypi-[A-Za-z0-9_-]{50,}"),
-    ("Docker token", r"\bdckr_(?:pat|oat)_[\w-]{20,}"),
-    ("SendGrid key", r"\bSG\.[\w-]{16,}\.[\w-]{16,}"),
-    ("Hugging Face token", r"\bhf_[A-Za-z0-9]{30,}"),
-    ("Azure signature", r"(?<=[?&]sig=)[A-Za-z0-9%/+=]{30,}"),
-    ("Azure account key", r"(?<=AccountKey=)[A-Za-z0-9/+=]{40,}"),
-    ("JSON web token", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
-    ("bearer token", r"(?i:(?<=bearer ))[\w.~+/-]{8,}=*"),
-    ("password", r"(?<=://)[^/\s:@\[\]]*:[^/\s@\[\]]+(?=@)"),
+    _Shape(
+        "private key",
+        ("-----BEGIN ",),
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*KEY-----|\Z)",
+    ),
+    _Shape(
+        "Slack token",
+        ("xox", "xapp-"),
+        r"\bxox[abceoprs]-[\w-]{8,}|\bxoxe\.[\w.-]{8,}|\bxapp-[\w-]{8,}",
+    ),
+    _Shape(
+        "Slack webhook",
+        ("hooks.slack.com",),
+        r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[\w/-]+",
+    ),
+    _Shape(
+        "GitHub token",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        r"\bgh[opsur]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}",
+    ),
+    _Shape(
+        "GitLab token",
+        ("glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "glsoat-"),
+        r"\bgl(?:pat|dt|rt|ptt|cbt|soat)-[\w-]{20,}",
+    ),
+    _Shape("AWS key id", ("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    _Shape(
+        "AWS secret key",
+        ("aws", "AWS", "Aws"),
+        r"(?i:aws_?secret_?(?:access_?)?key)\W{1,5}[A-Za-z0-9/+=]{40}(?![\w/+=])",
+    ),
+    _Shape("Google key", ("AIza", "ya29."), r"\bAIza[\w-]{35}|\bya29\.[\w-]{20,}"),
+    _Shape("API key", ("sk-",), r"\bsk-(?:ant-|proj-|svcacct-|or-v1-)?[A-Za-z0-9_-]{16,}"),
+    _Shape(
+        "Stripe key",
+        ("_live_", "_test_", "whsec_"),
+        r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}|\bwhsec_[A-Za-z0-9+/=]{16,}",
+    ),
+    _Shape("npm token", ("npm_",), r"\bnpm_[A-Za-z0-9]{36}\b"),
+    _Shape("PyPI token", ("pypi-",), r"\bpypi-[A-Za-z0-9_-]{50,}"),
+    _Shape("Docker token", ("dckr_",), r"\bdckr_(?:pat|oat)_[\w-]{20,}"),
+    _Shape("SendGrid key", ("SG.",), r"\bSG\.[\w-]{16,}\.[\w-]{16,}"),
+    _Shape("Hugging Face token", ("hf_",), r"\bhf_[A-Za-z0-9]{30,}"),
+    _Shape("Azure signature", ("sig=",), r"(?<=[?&]sig=)[A-Za-z0-9%/+=]{30,}"),
+    _Shape("Azure account key", ("AccountKey=",), r"(?<=AccountKey=)[A-Za-z0-9/+=]{40,}"),
+    _Shape("JSON web token", ("eyJ",), r"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
+    _Shape("bearer token", ("earer ", "EARER "), r"(?i:(?<=bearer ))[\w.~+/-]{8,}=*"),
+    _Shape("password", ("://",), r"(?<=://)[^/\s:@\[\]]*:[^/\s@\[\]]+(?=@)"),
 )
-_ANY: Final = re.compile("|".join(f"({shape})" for _, shape in _SHAPES))
-_NAMES: Final = tuple(name for name, _ in _SHAPES)
+_COMPILED: Final = tuple((shape, re.compile(shape.pattern)) for shape in _SHAPES)
 
 
 def mask(text: str) -> str:
     """The text with every secret of a known shape replaced by a mark such as
     `[GitHub token hidden: 40 characters, #1f2e3d4c]`. Masking twice changes nothing."""
-    return _ANY.sub(_mark, text)
+    for shape, pattern in _COMPILED:
+        if any(hint in text for hint in shape.hints):
+            text = pattern.sub(partial(_mark, shape.name), text)
+    return text
 
 
 def mask_all(value: Any) -> Any:
@@ -56,8 +99,7 @@ def mask_all(value: Any) -> Any:
             return value
 
 
-def _mark(found: re.Match[str]) -> str:
+def _mark(name: str, found: re.Match[str]) -> str:
     secret = found.group()
     print_of_it = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    name = _NAMES[(found.lastindex or 1) - 1]
     return f"[{name} hidden: {len(secret):,} characters, #{print_of_it}]"

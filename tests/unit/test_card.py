@@ -297,3 +297,22 @@ def test_a_page_that_was_visited_is_finished() -> None:
     row = asked(page, QuestionState.ANSWERED, response={"answer": True})
 
     assert drawn(row).outcome == f"Finished by ben {ON}."
+
+
+@pytest.mark.row("B59")
+def test_a_secret_is_masked_in_every_text_of_a_card_and_nowhere_else() -> None:
+    token = "gh" + "p_" + "a1B2" * 9
+    choice = Choice(token, f"use {token}", token)
+    field = Field("f", title=token, description=token, choices=[choice, "other"])
+    form = asked(Asked(message=f"with {token}", fields=(field,)))
+    for card in (
+        drawn(approval(), token=token),
+        drawn(approval(QuestionState.DECLINED, response={"note": token}), inner={"a": [token]}),
+        draw(form, the_call(), "ops"),
+    ):
+        shown = str(replace(card, fields=())) + str([one.title for one in card.fields])
+        assert token not in shown
+        assert "GitHub token hidden: 40 characters" in shown
+    [one] = draw(form, the_call(), "ops").fields
+    assert one.choices[0].value == token  # what is chosen
+    assert token not in one.choices[0].title + one.choices[0].description

@@ -96,3 +96,12 @@ def test_every_text_of_a_value_is_masked() -> None:
     shown = mask_all({secret: [secret, 1, None, {"a": (secret, True)}]})
     assert secret not in str(shown)
     assert next(iter(shown.values()))[1:3] == [1, None]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["eyJ-", "eyJaaaaaaaa.", "-----BEGIN ", "SG.", "://a:", "sk-", "xoxb-", "ghp_", "Bearer "],
+)
+def test_masking_takes_linear_time(piece: str) -> None:
+    """A quadratic shape would take minutes here."""
+    assert mask(piece * 100_000)

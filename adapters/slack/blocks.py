@@ -39,7 +39,7 @@ HOME: Final = "home."  # and which way to turn; the value is the number of the p
 
 SHOW_LABEL: Final = "Show everything"
 
-_STANDING: Final = "Approve for this thread"  # a phone shows some 30 characters of a button
+STANDING: Final = "Approve for this thread"  # a phone shows some 30 characters of a button
 _MARKS: Final = {CardState.DONE: "✅", CardState.REFUSED: "⛔", CardState.CLOSED: "⚪"}
 _BODY: Final = limits.MESSAGE_TEXT - 1_500  # what stands between the title and the buttons
 _SHORT: Final = 300
@@ -163,7 +163,7 @@ def _card(card: Card, team: str) -> list[Block]:
     blocks = [*_title(card), *_facts(card), *body]
     notices = list(card.notices)
     if card.remember is not None and card.open and card.complete:
-        notices.append(f"“{_STANDING}” means: {card.remember}.")
+        notices.append(f"“{STANDING}” means: {card.remember}.")
     if card.open:
         blocks.append({"type": "section", "text": mrkdwn(_deciders(card, team))})
     else:
@@ -187,7 +187,7 @@ def _title(card: Card | TaskCard) -> list[Block]:
 def _facts(card: Card) -> list[Block]:
     tool = (("Tool: ", True), (shorten(card.tool, _SHORT), False)) if card.tool else ()
     line = "\n" if card.tool else ""
-    agent = ((f"{line}Asked by: ", True), (shorten(card.agent, _SHORT), False))
+    agent = ((f"{line}Agent: ", True), (shorten(card.agent, _SHORT), False))
     return [rich(words(*tool, *(agent if card.agent else ())))] if card.tool or card.agent else []
 
 
@@ -375,7 +375,7 @@ def approval_buttons(card: Card) -> list[dict[str, Any]]:
     """Approve, if all that would run can be read from the card, and Decline."""
     buttons = [_button(DECLINE, "Decline", card, "danger")]
     if card.complete and card.remember is not None:
-        buttons.insert(0, _button(REMEMBER, _STANDING, card))
+        buttons.insert(0, _button(REMEMBER, STANDING, card))
     if card.complete:
         buttons.insert(0, _button(APPROVE, "Approve", card, "primary"))
     return buttons

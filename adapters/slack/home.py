@@ -16,6 +16,7 @@ from adapters.slack.blocks import (
     DECLINE,
     HOME,
     SHOW,
+    STANDING,
     Block,
     abridged,
     buttons,
@@ -30,6 +31,7 @@ from bot.surface import Home, Item
 View = dict[str, Any]
 
 _ROOM: Final = 1_500  # characters of one question that the page shows
+_ROWS: Final = 15  # and lines of it
 _TITLE: Final = 150
 _NAME: Final = 100  # of a tool or an agent
 _SAID: Final = 300
@@ -90,7 +92,7 @@ def _page(blocks: list[Block], number: int) -> View:
 def _question(item: Item, whole: bool) -> list[Block]:
     assert isinstance(item.card, Card)
     card = revealed(item.card)
-    about = [shorten(card.tool, _NAME), f"asked by {shorten(card.agent, _NAME)}"]
+    about = [shorten(card.tool, _NAME), f"agent {shorten(card.agent, _NAME)}"]
     about.append(f"since {moment(item.since)}")
     blocks = [_titled(item, " · ".join(part for part in about if part))]
     unread = "Too much for this page: open it to read it."
@@ -99,8 +101,8 @@ def _question(item: Item, whole: bool) -> list[Block]:
         approval = card.kind is Kind.APPROVAL
         blocks += _beginning(card) if approval and not _seen(card) else abridged(card, _ROOM)
         notices = [shorten(notice, 1_000) for notice in card.notices[:8]]
-        if card.remember is not None and len(card.remember) > limits.BUTTON and _seen(card):
-            notices.append(f"The second button: {card.remember}.")
+        if card.remember is not None and _seen(card):
+            notices.append(f"“{STANDING}” means: {card.remember}.")
     if notices:
         elements = [plain(notice, 1_000) for notice in notices]
         blocks.append({"type": "context", "elements": elements})
@@ -122,12 +124,14 @@ def _beginning(card: Card) -> list[Block]:
     told = "\n".join(f"{one.name}: {one.value}" for one in card.arguments)
     if not told:
         return []
-    text = {"type": "text", "text": told[:_ROOM]}
-    left = f"Cut here, {len(told) - _ROOM:,} characters more" if len(told) > _ROOM else "Cut here"
-    missing = plain(f"{left}: “Show everything” has all of it.")
+    shown = "\n".join(told[:_ROOM].split("\n")[:_ROWS])
+    text = {"type": "text", "text": shown}
+    missing = len(told) - len(shown)
+    left = f"Cut here, {missing:,} characters more" if missing else "Cut here"
+    rest = plain(f"{left}: “Show everything” has all of it.")
     return [
         rich({"type": "rich_text_preformatted", "elements": [text]}),
-        {"type": "context", "elements": [missing]},
+        {"type": "context", "elements": [rest]},
     ]
 
 
@@ -148,7 +152,7 @@ def _task(item: Item) -> list[Block]:
     assert isinstance(task, TaskCard)
     said = shorten(task.message or "Nothing is known of it yet.", _ROOM)
     blocks = [
-        _titled(item, f"asked by {shorten(task.agent, _NAME)} · since {moment(item.since)}"),
+        _titled(item, f"agent {shorten(task.agent, _NAME)} · since {moment(item.since)}"),
         _section(f"⏳ {said} ({shorten(task.status, _NAME)})"),
     ]
     if item.may and task.open:

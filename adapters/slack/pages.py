@@ -13,6 +13,7 @@ from adapters.slack import limits, modals
 from adapters.slack.blocks import (
     ACTION,
     LEAF,
+    STANDING,
     approval_buttons,
     empty,
     exact,
@@ -82,12 +83,12 @@ def number_of(value: str) -> int:
 def parts(card: Card) -> Iterator[Part]:
     """All that a card says, in the order in which it is read."""
     yield Part("Tool", card.tool)
-    yield Part("Asked by", card.agent)
+    yield Part("Agent", card.agent)
     yield Part("Who may decide", ", ".join(card.deciders) or "nobody")
     for notice in card.notices:
         yield Part("Note", notice)
     if card.remember is not None:
-        yield Part("The second button", card.remember)
+        yield Part(STANDING, card.remember)
     yield Part("Message", card.message)
     if card.url:
         yield from _address(card.url)

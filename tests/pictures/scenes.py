@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from adapters.slack import blocks, modals
+from adapters.slack import blocks, home, modals, pages
+from adapters.slack.direct import placed
+from adapters.slack.events import Identity
 from bot.card import Argument, Card, CardState, Kind, TaskCard
 from bot.field import Choice, Field, FieldType, Format
-from bot.surface import Content, Reply
+from bot.group import GroupCard
+from bot.surface import Content, Home, Item, Place, Reply
+from storage.redact import mask
 
 TEAM = "T1"
 DECIDERS = ("slack:T1/U_BEN", "slack:T1/U_CYN")
@@ -93,7 +97,14 @@ PAGE = Card(
 TRICK = replace(PAGE, url="https://paypal.com@pаypal.example/login")
 LONG = replace(
     SHELL,
-    arguments=(Argument("script", "echo step\n" * 900 + "rm -rf /var/lib/postgresql"),),
+    arguments=(
+        Argument(
+            "script",
+            "rsync -a --delete /srv/app/releases/current/ backup-host.example:/srv/backup/app/\n"
+            * 120
+            + "rm -rf /var/lib/postgresql",
+        ),
+    ),
 )
 TASK = TaskCard(
     nonce="t1",
@@ -105,6 +116,52 @@ TASK = TaskCard(
     status="working",
     message="Copied 31 of 120 GB",
 )
+ENDINGS = {
+    CardState.DONE: "Approved by Ben on 2026-11-30 at 09:12 UTC.",
+    CardState.REFUSED: "Declined by Cyn on 2026-11-30 at 09:13 UTC: not on a Friday",
+    CardState.CLOSED: "Superseded on 2026-11-30 at 09:14 UTC: something else is asked now.",
+}
+NOON = 1_796_040_000.0
+SECRET = replace(
+    SHELL,
+    arguments=(Argument("header", mask("Authorization: Bearer abcdefgh.ijklmnop.qrstuv")),),
+)
+STALE = replace(
+    REFUND,
+    notices=("The request was edited after this was asked: read it again before you decide.",),
+)
+FILED = replace(LONG, complete=False, notices=("The file with all arguments is on its way.",))
+CALLS = tuple(
+    replace(
+        REFUND,
+        nonce=f"g{number}",
+        title="ops wants to run refund",
+        arguments=(Argument("order", f"47{number}"), Argument("amount", f"{number * 10}.00")),
+        state=CardState.DONE if number == 2 else CardState.OPEN,
+        outcome="Approved by Ben on 2026-11-30 at 09:12 UTC." if number == 2 else "",
+    )
+    for number in range(1, 8)
+)
+GROUP = GroupCard(nonce="g1", version=1, title="ops wants to run 7 calls", agent="ops", cards=CALLS)
+LINK = "https://acme.slack.com/archives/C1/p1"
+REFUND_ASKED = replace(
+    REFUND, thread=Place("slack", "T1", "C1", "1.000001"), askers=("slack:T1/U_ANA",)
+)
+INBOX = Home(
+    waiting=tuple(Item(card=one, link=LINK, since=NOON, may=True) for one in (REFUND, LONG, ASKED)),
+    running=(Item(card=TASK, link=LINK, since=NOON, may=True),),
+    decided=(
+        Item(
+            card=replace(SHELL, state=CardState.REFUSED, outcome=ENDINGS[CardState.REFUSED]),
+            link=LINK,
+            since=NOON,
+            may=False,
+        ),
+    ),
+    page=1,
+    pages=2,
+)
+ME = Identity("T1", "U_BOT", "B_BOT", "https://acme.slack.com/")
 ANSWER = """\
 ## What I found
 
@@ -130,11 +187,6 @@ def rollback(service: str) -> None:
 
 > Nothing was changed yet.
 """
-ENDINGS = {
-    CardState.DONE: "Approved by Ben on 2026-11-30 at 09:12 UTC.",
-    CardState.REFUSED: "Declined by Cyn on 2026-11-30 at 09:13 UTC: not on a Friday",
-    CardState.CLOSED: "Superseded on 2026-11-30 at 09:14 UTC: something else is asked now.",
-}
 
 
 def scenes() -> dict[str, list[dict[str, Any]]]:
@@ -168,6 +220,32 @@ def scenes() -> dict[str, list[dict[str, Any]]]:
                 "a refusal",
                 modals.saying("You asked the agent for this, so another approver has to decide."),
             ),
+        ],
+        "approval-marked": [
+            _shown("edited request", STALE),
+            _shown("a secret", SECRET),
+            _shown("its file is on its way", FILED),
+        ],
+        "approval-pages": [
+            _view("the first page", pages.page(LONG)),
+            _view("the second", pages.page(LONG, 2)),
+        ],
+        "approval-direct": [
+            {
+                "caption": "to an approver who is not in the thread",
+                "shown": placed(
+                    blocks.message(REFUND_ASKED, TEAM),
+                    REFUND_ASKED,
+                    Place("slack", "T1", "D1", ""),
+                    ME,
+                ),
+            }
+        ],
+        "group": [_shown("seven calls, one decided", GROUP)],
+        "home": [_view("what waits", home.view(INBOX))],
+        "home-empty": [
+            _view("nothing waits", home.view(Home())),
+            _view("after a click", home.view(Home(), "You are not among the approvers of refund.")),
         ],
         "reply": [_shown("Markdown", Reply(ANSWER))],
     }

@@ -133,7 +133,7 @@ def test_a_short_approval_has_the_buttons_of_its_card() -> None:
     verbs = ["approve", "remember", "decline", "note"]
     assert actions(shown) == [(verb, "n0nce") for verb in verbs]
     assert "order:\n4711" in text_of(shown)
-    assert "refund · asked by ops · since 2023-11-14 at 22:13 UTC · thread" in text_of(shown)
+    assert "refund · agent ops · since 2023-11-14 at 22:13 UTC · thread" in text_of(shown)
 
 
 @pytest.mark.parametrize("cut", [{"tool": "t" * 101}, {"title": "t" * 151}])
@@ -169,7 +169,7 @@ def test_what_is_odd_about_a_question_stands_beside_it() -> None:
     shown = drawn(card(notices=("The server calendar asks this.",), remember="r" * 90))
 
     assert "The server calendar asks this." in text_of(shown)
-    assert f"The second button: {'r' * 90}." in text_of(shown)
+    assert f"means: {'r' * 90}." in text_of(shown)
 
 
 @pytest.mark.parametrize("letter", ["\x00", "\U0001f389", "é", '"', "<"])

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from adapters.slack import blocks, modals
+from adapters.slack import blocks, home, modals, pages
+from adapters.slack.direct import placed
+from adapters.slack.events import Identity
+from adapters.slack.text import inert_markdown
 from bot.card import Argument, Card, CardState, Kind, TaskCard
 from bot.field import Choice, Field, FieldType
-from bot.surface import Content, File, Reply
+from bot.group import GroupCard
+from bot.surface import Content, File, Home, Item, Place, Reply
 from tests.fakes.slack import validate_blocks, validate_view
 from tests.hostile import TEXTS, faults
 
 TEAM = "T1"
+LINK = "https://acme.slack.com/archives/C1/p1"
 MENTIONS = frozenset({"U_BEN"})
 
 
@@ -104,6 +110,69 @@ def test_no_field_of_a_modal_acts_or_hides(text: str) -> None:
         for view in views:
             assert faults(view, mentions=MENTIONS) == []
             assert validate_view(view) == []
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_page_of_a_card_acts_or_hides(text: str) -> None:
+    for card in cards(text):
+        view = pages.page(card)
+        assert faults(view, mentions=MENTIONS) == []
+        assert validate_view(view) == []
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_call_of_a_shared_card_acts_or_hides(text: str) -> None:
+    calls = tuple(
+        replace(card, nonce=f"n{number}")
+        for number, card in enumerate(cards(text))
+        if card.kind is Kind.APPROVAL
+    )
+    group = GroupCard(nonce="n0", version=1, title=text, agent=text, cards=calls)
+    for shown in (blocks.message(group, TEAM), blocks.minimal(group)):
+        assert faults(shown, mentions=MENTIONS) == []
+        assert validate_blocks(shown["blocks"]) == []
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_nothing_on_a_home_page_acts_or_hides(text: str) -> None:
+    asked = [replace(card, nonce=f"n{number}") for number, card in enumerate(cards(text))]
+    tasks = [one for one in contents(text) if isinstance(one, TaskCard)]
+    shown = home.view(
+        Home(
+            waiting=tuple(_item(card) for card in asked if card.open),
+            running=tuple(_item(task) for task in tasks if task.open),
+            decided=tuple(_item(card) for card in asked if not card.open)[:10],
+        ),
+        text,
+    )
+    assert faults(shown, mentions=MENTIONS) == []
+    assert validate_view(shown) == []
+    assert faults(home.view(Home(refusal=text))) == []
+
+
+def _item(card: Card | TaskCard) -> Item:
+    return Item(card=card, link=LINK, since=0.0, may=True)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_copy_to_an_approver_mentions_only_who_asked_and_where(text: str) -> None:
+    there, here = Place("slack", TEAM, "C1", "1.000001"), Place("slack", TEAM, "D1", "")
+    me = Identity(TEAM, "U_BOT", "B_BOT", "https://acme.slack.com/")
+    for drawn in cards(text):
+        card = replace(drawn, thread=there, askers=(f"slack:T1/{text}", "slack:T1/U_BEN"))
+        shown = placed(blocks.message(card, TEAM), card, here, me)
+        found = faults(shown, mentions=MENTIONS)
+        ours = ("mrkdwn: <#C1> in ", "mrkdwn: <https://acme.slack.com/archives/C1/p")
+        assert [fault for fault in found if not fault.startswith(ours)] == []
+
+
+@pytest.mark.row("B84")
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_no_piece_of_a_stream_acts_or_hides(text: str, size: int) -> None:
+    for end in range(size, len(text) + size, size):
+        shown = {"markdown_text": inert_markdown(text[:end]).replace("\u200b", "")}
+        assert faults(shown) == []
 
 
 @pytest.mark.parametrize("text", TEXTS)

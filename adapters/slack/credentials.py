@@ -123,6 +123,24 @@ async def bot_token(met: Met) -> AsyncIterator[Finding]:
         )
 
 
+async def installed_token(organisation: str, met: Met) -> AsyncIterator[Finding]:
+    """Whether the token that an organisation gave us is good."""
+    if met.me is not None and met.me.bot:
+        yield ok(TOKEN, f"{organisation} knows @{met.name} by its token.")
+    elif met.unreachable:
+        yield problem(
+            TOKEN,
+            f"Slack cannot be reached ({met.code}): check the network, proxy and certificates of "
+            "this machine.",
+        )
+    else:
+        yield problem(
+            TOKEN,
+            f"The token of {organisation} is not good any more ({met.code or 'not a bot'}): an "
+            "admin there has to install the app again.",
+        )
+
+
 async def scopes(held: frozenset[str]) -> AsyncIterator[Finding]:
     """What the token may do against what the bot does."""
     if not held:

@@ -4,8 +4,8 @@ event is taken from a bot that runs (a connection that is opened for a try is ne
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from typing import Any, Final
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
@@ -14,6 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adapters.slack import credentials
 from adapters.slack.credentials import Dispatch, Met
 from adapters.slack.events import SURFACE, Person
+from adapters.slack.install_pages import INSTALL
 from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import code_of, retry_after
 from adapters.slack.settings import SlackSettings
@@ -31,35 +32,59 @@ _CALL_SECONDS: Final = 10.0
 
 async def examine(
     settings: SlackSettings,
+    tokens: Mapping[str, str],
     dispatch: Dispatch,
     clock: Clock,
     places: Sequence[Place],
     people: Sequence[str],
 ) -> list[Finding]:
-    """Everything that was found. Never raises."""
+    """Everything that was found. `tokens`: by the organisation that installed us, or the one of the
+    environment under no name. Never raises."""
     timeout = aiohttp.ClientTimeout(total=_CALL_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        client = web_client(settings.base_url, settings.bot_token)
-        client.session = session
-        met = await credentials.meet(client)
-        checks = [gathered(credentials.TOKEN, credentials.bot_token(met))]
+        anybody = web_client(settings.base_url)
+        anybody.session = session
+        clients = {name: web_client(settings.base_url, token) for name, token in tokens.items()}
+        for client in clients.values():
+            client.session = session
+        met = {name: await credentials.meet(client) for name, client in clients.items()}
+        checks = [gathered(credentials.TOKEN, _tokens(met))]
         if settings.mode == "socket":
-            opened = credentials.app_token(client, settings.app_token)
+            opened = credentials.app_token(anybody, settings.app_token)
             checks.append(gathered(credentials.APP_TOKEN, opened))
         else:
             signed = credentials.signing_secret(settings.signing_secret, dispatch)
             checks.append(gathered(credentials.SIGNING, signed))
-        timed = credentials.time_of_day(met, clock, settings.mode)
-        checks.append(gathered(credentials.CLOCK, timed))
-        if met.me is not None and met.me.bot:
-            checks += [
-                gathered(credentials.SCOPE, credentials.scopes(met.scopes)),
-                gathered(_CHANNELS, _channels(client, met, places)),
-                gathered(_APPROVERS, _approvers(client, clock, met.me.team, people)),
-                gathered(_GROUPS, _groups(client, met.me.team)),
-            ]
+        for one in list(met.values())[:1]:
+            timed = credentials.time_of_day(one, clock, settings.mode)
+            checks.append(gathered(credentials.CLOCK, timed))
+        for name, client in clients.items():
+            checks += _of_workspace(client, met[name], clock, places, people)
         found = await asyncio.gather(*checks)
     return [one for some in found for one in some]
+
+
+async def _tokens(met: Mapping[str, Met]) -> AsyncIterator[Finding]:
+    if not met:
+        told = f"No workspace has installed the app yet: open {INSTALL} of this server."
+        yield warning(credentials.TOKEN, told)
+    for name, one in met.items():
+        found = credentials.installed_token(name, one) if name else credentials.bot_token(one)
+        async for finding in found:
+            yield finding
+
+
+def _of_workspace(
+    client: AsyncWebClient, met: Met, clock: Clock, places: Sequence[Place], people: Sequence[str]
+) -> list[Coroutine[Any, Any, list[Finding]]]:
+    if met.me is None or not met.me.bot:
+        return []
+    return [
+        gathered(credentials.SCOPE, credentials.scopes(met.scopes)),
+        gathered(_CHANNELS, _channels(client, met, places)),
+        gathered(_APPROVERS, _approvers(client, clock, met.me.team, people)),
+        gathered(_GROUPS, _groups(client, met.me.team)),
+    ]
 
 
 async def _channels(

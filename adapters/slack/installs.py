@@ -100,6 +100,11 @@ class InstalledWorkspaces:
             log.warning("Slack: no workspace has installed the app yet; it is done at %s.", INSTALL)
         self._pages.open = True
 
+    async def tokens(self) -> dict[str, str]:
+        await self._tokens.create_tables()  # type: ignore[no-untyped-call]
+        everything = await self._tokens.everything()
+        return {organisation_of(bot): bot.bot_token for bot in everything}
+
     def stop(self) -> None:
         self._pages.open = False
         self._kept.clear()

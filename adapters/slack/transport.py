@@ -141,8 +141,8 @@ class SlackSurface:
         return self._listening
 
     async def check(self, places: Sequence[Place], people: Sequence[str]) -> list[Finding]:
-        dispatch = self._app.async_dispatch
-        return await doctor.examine(self._settings, dispatch, self._clock, places, people)
+        dispatch, tokens = self._app.async_dispatch, await self._workspaces.tokens()
+        return await doctor.examine(self._settings, tokens, dispatch, self._clock, places, people)
 
     async def run(self, started: asyncio.Event) -> None:
         """Raises ConfigError when Slack refuses a token."""

@@ -100,6 +100,10 @@ class Workspaces(Protocol):
     async def revoked(self, enterprise: str | None, team: str | None) -> None:
         """Slack says that a token is no good any more, or that we were removed."""
 
+    async def tokens(self) -> dict[str, str]:
+        """Every token by the organisation that gave it; the one of the environment under no
+        name."""
+
 
 class OneWorkspace:
     """The workspace of the one token in the environment."""
@@ -111,6 +115,7 @@ class OneWorkspace:
         self._clock = clock
         self._background = background
         self._prompts = settings.prompts
+        self._token = settings.bot_token
         self._client = web_client(settings.base_url, settings.bot_token)
         self._workspace: Workspace | None = None
         self._removed = False
@@ -128,6 +133,9 @@ class OneWorkspace:
     def stop(self) -> None:
         self._workspace = None
         self._client.session = None
+
+    async def tokens(self) -> dict[str, str]:
+        return {"": self._token}
 
     def known(self, organisation: str) -> Workspace | None:
         return self._workspace

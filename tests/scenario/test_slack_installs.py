@@ -496,3 +496,30 @@ async def test_no_secret_is_logged(
     assert "T_ACME installed the app" in caplog.text
     for secret in (acme.token, CLIENT_SECRET, KEY):
         assert secret not in caplog.text
+
+
+async def test_doctor_looks_at_every_workspace_that_installed_the_app(
+    slack: FakeSlack, sqlite_db: Database
+) -> None:
+    acme, bold = slack.add_workspace("T_ACME"), slack.add_workspace("T_BOLD")
+    async with installed(slack, sqlite_db, acme, bold) as (surface, _):
+        bold.world.dead_tokens[bold.world.token] = "token_revoked"
+        bold.world.token = "xoxb-another"
+        found = await surface.check([], [])
+    sentences = [f"{one.health}: {one.sentence}" for one in found]
+    assert "ok: T_ACME knows @interlock by its token." in sentences
+    assert (
+        "problem: The token of T_BOLD is not good any more (token_revoked): an admin there has to "
+        "install the app again."
+    ) in sentences
+    assert not [one for one in found if "xoxb" in one.sentence or "SLACK_BOT_TOKEN" in one.sentence]
+
+
+async def test_doctor_says_when_nobody_has_installed_the_app(
+    slack: FakeSlack, sqlite_db: Database
+) -> None:
+    async with installed(slack, sqlite_db) as (surface, _):
+        found = await surface.check([], [])
+    assert "No workspace has installed the app yet: open /slack/install of this server." in [
+        one.sentence for one in found
+    ]

@@ -503,6 +503,7 @@ async def test_doctor_looks_at_every_workspace_that_installed_the_app(
 ) -> None:
     acme, bold = slack.add_workspace("T_ACME"), slack.add_workspace("T_BOLD")
     async with installed(slack, sqlite_db, acme, bold) as (surface, _):
+        assert bold.world.token is not None
         bold.world.dead_tokens[bold.world.token] = "token_revoked"
         bold.world.token = "xoxb-another"
         found = await surface.check([], [])

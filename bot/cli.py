@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import json
 import logging
-import os
 import sys
 from collections.abc import Coroutine
 from dataclasses import asdict
@@ -22,6 +20,7 @@ from bot import commands, log
 from bot.app import App, until_told
 from bot.card import draw
 from bot.cli_audit import audit_cli
+from bot.cli_rules import account, rules_cli
 from bot.clock import WallClock
 from bot.config import (
     DEFAULT_PATH,
@@ -36,11 +35,11 @@ from bot.doctor import examine, well
 from bot.example_config import EXAMPLE
 from bot.finding import Health
 from bot.jobs import EmbeddedEngine
-from bot.listing import describe, rule_line
+from bot.listing import describe
 from bot.secrets import ConfigError
 from bot.surface import Actor
 from bot.task import Tasks
-from storage import audit, calls, chats, questions, scope
+from storage import audit, calls, chats, questions
 from storage.calls import CallRow
 from storage.chats import ChatRow
 from storage.database import Database, DatabaseUnavailable
@@ -53,6 +52,7 @@ cli = typer.Typer(no_args_is_help=True, add_completion=False, help="Interlock, t
 database_cli = typer.Typer(no_args_is_help=True, help="The database.")
 cli.add_typer(database_cli, name="db")
 cli.add_typer(audit_cli, name="audit")
+cli.add_typer(rules_cli, name="rules")
 
 out = Console(highlight=False)
 
@@ -246,7 +246,7 @@ def cancel(
 async def _cancel(settings: Config, word: str) -> tuple[bool, str]:
     """Whoever reaches the configuration may; the audit log names the account."""
     core = _app(settings).core
-    by = Actor("cli", "local", _account())
+    by = Actor("cli", "local", account())
     async with core.db.read() as tx:
         found = await commands.find(tx, EVERYTHING, word)
     try:
@@ -261,13 +261,6 @@ async def _cancel(settings: Config, word: str) -> tuple[bool, str]:
                 return await _cancel_task(core, found, by)
     finally:
         await core.db.close()
-
-
-def _account() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user often has no name
-        return f"uid-{os.getuid()}"
 
 
 async def _cancel_task(core: Core, call: CallRow, by: Actor) -> tuple[bool, str]:
@@ -288,26 +281,6 @@ async def _cancel_task(core: Core, call: CallRow, by: Actor) -> tuple[bool, str]
             await source.start()
         why = await Tasks(core).cancel(call.id)
     return why is None, why or "The server was asked to stop."
-
-
-@cli.command()
-def rules(config: ConfigOption = DEFAULT_PATH, as_json: JsonOption = False) -> None:
-    """The standing rules in force."""
-    _run(_rules(load(config), as_json))
-
-
-async def _rules(settings: Config, as_json: bool) -> None:
-    core = await _rows(settings)
-    async with core.db.read() as tx:
-        found = await scope.rules_in_force(tx, EVERYTHING, core.now())
-    await core.db.close()
-    if as_json:
-        print(json.dumps([asdict(rule) for rule, _ in found]))
-        return
-    for rule, chat in found:
-        out.print(Text(f"{rule.id}  {rule_line(rule)}  ({chat.id})"))
-    if not found:
-        out.print(Text("No standing rule is in force."))
 
 
 def _tell(done: bool, sentence: str) -> None:

@@ -11,6 +11,7 @@ from bot.card import draw
 from bot.core import Core
 from bot.markdown import age, code, link, moment, short_ids
 from bot.question import Purpose
+from bot.rules import BadRule, Effect, conditions_of, effect_of, sentence
 from bot.surface import Actor, Listing
 from storage import calls, messages, outbox, scope
 from storage.calls import CallRow, CallState
@@ -19,9 +20,21 @@ from storage.database import Tx
 from storage.messages import UsageRow
 from storage.place import Place
 from storage.rules import RuleRow
+from storage.rules import Scope as RuleScope
 from storage.scope import Asked, Scope
 
 PAGE: Final = 10  # lines of one answer
+_DOES: Final = {
+    Effect.ALLOW: "runs without asking",
+    Effect.ASK: "is asked about",
+    Effect.DENY: "is refused",
+}
+_WHERE: Final = {
+    RuleScope.CHAT: "in its thread",
+    RuleScope.CHANNEL: "in its channel",
+    RuleScope.ORGANISATION: "in its whole workspace",
+    RuleScope.SURFACE: "wherever it is used",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +44,7 @@ class Line:
     id: str
     mine: bool
     text: str
-    place: Place
+    place: Place | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,10 @@ async def inbox(core: Core, tx: Tx, where: Scope, actor: Actor, page: int) -> Li
 async def rules(core: Core, tx: Tx, where: Scope, page: int) -> Listing:
     """The standing rules in force."""
     found = await scope.rules_in_force(tx, where, core.now())
-    lines = [Line(rule.id, False, rule_line(rule), chat.place) for rule, chat in found]
+    lines = [
+        Line(rule.id, False, rule_line(rule), None if chat is None else chat.place)
+        for rule, chat in found
+    ]
     nothing = "No standing rule is in force here: every call is decided by the policies."
     return await _listed(core, [Part.of(lines)], page, "rules", nothing)
 
@@ -89,11 +105,18 @@ def rule_line(rule: RuleRow) -> str:
     used = "once" if rule.uses == 1 else f"{rule.uses} times" if rule.uses else "never"
     left = "" if rule.expires_at is None else f", until {moment(rule.expires_at)}"
     left += "" if rule.uses_left is None else f", {rule.uses_left} uses left"
-    does = {"allow": "runs without asking", "deny": "is refused"}.get(rule.effect, "is asked about")
     return (
-        f"{code(rule.tool)} {does} in its thread: {code(rule.created_name)} said so on "
-        f"{moment(rule.created_at)}{left}; used {used}"
+        f"{code(rule.tool)} {_DOES[effect_of(rule)]} {_WHERE[RuleScope(rule.scope)]}{_when(rule)}: "
+        f"{code(rule.created_name)} said so on {moment(rule.created_at)}{left}; used {used}"
     )
+
+
+def _when(rule: RuleRow) -> str:
+    try:
+        told = sentence(conditions_of(rule.conditions))
+    except BadRule:
+        return " (its conditions cannot be read)"
+    return f" when {code(told, 300)}" if told else ""
 
 
 async def describe(tx: Tx, chat: ChatRow) -> list[str]:
@@ -198,6 +221,8 @@ async def _listed(
     return Listing("\n".join(lines), page, pages)
 
 
-def _link(core: Core, place: Place) -> str:
+def _link(core: Core, place: Place | None) -> str:
+    if place is None:
+        return ""
     surface = core.surfaces.get(place.surface)
     return link("thread", None if surface is None else surface.link(place))

@@ -14,6 +14,7 @@ from storage.messages import UsageRow
 from storage.place import Place
 from storage.questions import QuestionRow, QuestionState
 from storage.rules import RuleRow
+from storage.rules import Scope as RuleScope
 from storage.schema import chats, questions, tool_calls, turns
 from storage.schema import rules as rule_table
 
@@ -145,20 +146,44 @@ async def chats_named(tx: Tx, scope: Scope, prefix: str, *, limit: int) -> list[
     )
 
 
-async def rules_in_force(tx: Tx, scope: Scope, now: float) -> list[tuple[RuleRow, ChatRow]]:
-    """The standing rules of chats, oldest first."""
-    held = sa.join(rule_table, chats, chats.c.id == rule_table.c.scope_key)
-    valid = sa.and_(rules.valid(now), scope.holds())
+async def rules_in_force(tx: Tx, scope: Scope, now: float) -> list[tuple[RuleRow, ChatRow | None]]:
+    """The standing rules that may speak here, oldest first; those of a thread with their chat."""
+    held = sa.select(chats.c.id).where(scope.holds())
+    threads = sa.and_(rule_table.c.scope == RuleScope.CHAT, rule_table.c.scope_key.in_(held))
     found = await tx.rows(
         sa.select(rule_table)
-        .select_from(held)
-        .where(valid)
+        .where(rules.valid(now), sa.or_(threads, *_wider(scope)))
         .order_by(rule_table.c.created_at, rule_table.c.id),
         RuleRow,
     )
-    chat_ids = sa.select(rule_table.c.scope_key).select_from(held).where(valid)
-    at_id = await _chats(tx, chats.c.id.in_(chat_ids))
-    return [(row, at_id[row.scope_key]) for row in found]
+    at_id = await _chats(tx, chats.c.id.in_([row.scope_key for row in found]))
+    return [(row, at_id.get(row.scope_key)) for row in found]
+
+
+def _wider(scope: Scope) -> list[sa.ColumnElement[bool]]:
+    """The rules beyond single threads."""
+    if not scope.surface:
+        return [rule_table.c.scope != RuleScope.CHAT]
+    organisation = f"{scope.surface}:{scope.organisation}"
+    channel = f"{organisation}/{scope.channel}"
+    key = rule_table.c.scope_key
+    in_channel = key == channel if scope.channel else key.startswith(channel, autoescape=True)
+    return [
+        sa.and_(rule_table.c.scope == RuleScope.SURFACE, key == scope.surface),
+        sa.and_(rule_table.c.scope == RuleScope.ORGANISATION, key == organisation),
+        sa.and_(rule_table.c.scope == RuleScope.CHANNEL, in_channel),
+    ]
+
+
+async def calls_of_tool(tx: Tx, server: str, tool: str, *, limit: int) -> list[CallRow]:
+    """The newest calls of a tool, wherever."""
+    return await tx.rows(
+        sa.select(tool_calls)
+        .where(tool_calls.c.server == server, tool_calls.c.name == tool)
+        .order_by(tool_calls.c.created_at.desc(), tool_calls.c.id)
+        .limit(limit),
+        CallRow,
+    )
 
 
 async def usage(tx: Tx, scope: Scope) -> UsageRow:

@@ -130,3 +130,56 @@ def test_rules_lists_the_standing_rules_also_for_scripts(left: Left) -> None:
 
     assert (rule["tool"], rule["scope_key"], rule["created_by"]) == ("refund", left.chat, BEN.key)
     assert "`refund` runs without asking in its thread" in left.run("rules")[1]
+
+
+def test_a_rule_of_the_operator_says_what_it_would_have_met_and_is_in_force(left: Left) -> None:
+    made = ["rules", "add", "refund", "--does", "deny", "--where", "slack:T1", "--yes"]
+    code, output = left.run(*made, "--when", "amount>=100", "--until", "2099-01-01")
+
+    assert code == 0, output
+    assert "`refund` is refused in its whole workspace when `amount is at least 100`" in output
+    assert "of refund it would have met 0." in output
+    rule = json.loads(left.run("rules", "--json")[1])[-1]
+    assert (rule["effect"], rule["scope"], rule["scope_key"]) == (
+        "deny",
+        "organisation",
+        "slack:T1",
+    )
+    assert str(rule["created_by"]).startswith("cli:local/")
+    assert [one.event for one in left.now()[1]].count("rule_made") == 0  # it is of no chat
+    assert "is refused in its whole workspace" in left.run("rules")[1]
+
+
+def test_a_rule_without_conditions_has_met_every_call_of_its_tool(left: Left) -> None:
+    made = ["rules", "add", "refund", "--does", "ask", "--where", "slack:T1/C1", "--yes"]
+
+    assert "Of the last 1 calls of refund it would have met 1." in left.run(*made)[1]
+
+
+def test_a_revoked_rule_is_no_longer_listed(left: Left) -> None:
+    (rule,) = json.loads(left.run("rules", "--json")[1])
+
+    assert left.run("rules", "revoke", rule["id"]) == (
+        0,
+        f"{rule['id']} is no longer in force.\n",
+    )
+    assert left.run("rules")[1] == "No standing rule is in force.\n"
+    assert left.run("rules", "revoke", rule["id"])[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--where", "slack:T1/"], "is no place"),
+        (["--where", "slack", "--when", "amount"], "is no condition"),
+        (["--where", "slack", "--when", "path under ../x"], "needs a plain path"),
+        (["--where", "slack", "--when", "amount>=many"], "needs a lower and an upper bound"),
+    ],
+)
+def test_a_rule_that_cannot_be_made_is_said_in_a_sentence(
+    left: Left, given: list[str], told: str
+) -> None:
+    code, output = left.run("rules", "add", "refund", "--does", "deny", *given)
+
+    assert code == 2
+    assert told in output

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
-from bot.approvers import askers_of
-from bot.card import Attached, Card, Reach, draw, file_name, reach, unreachable
+from bot.card import Reach, file_name, reach
 from bot.closing import redraw
 from bot.core import Core
 from bot.question import Purpose, new_nonce
@@ -17,7 +15,7 @@ from storage.calls import CallRow
 from storage.chats import ChatRow
 from storage.database import Tx
 from storage.outbox import Priority
-from storage.questions import QuestionRow, QuestionState
+from storage.questions import QuestionState
 from storage.redact import mask_all
 
 _PREFIX = "arguments:"
@@ -47,30 +45,6 @@ async def attach(core: Core, tx: Tx, chat: ChatRow, call: CallRow) -> None:
             chat_id=chat.id,
             now=core.now(),
         )
-
-
-async def card(tx: Tx, question: QuestionRow, call: CallRow, chat: ChatRow) -> Card:
-    """The card of a question as all its rows stand now."""
-    drawn = draw(question, call, chat.agent, await _attached(tx, call))
-    return replace(drawn, thread=chat.place, askers=tuple(sorted(askers_of(call, chat))))
-
-
-async def unread(tx: Tx, call: CallRow) -> str | None:
-    """Why the call cannot be approved by somebody who sees its card; None: all can be read."""
-    return unreachable(call, await _attached(tx, call))
-
-
-async def _attached(tx: Tx, call: CallRow) -> Attached:
-    if reach(call.args) is not Reach.FILE:
-        return Attached.COMING
-    row = await outbox.post_of(tx, outbox.arguments_subject(call.id, call.digest))
-    match None if row is None else row.state:
-        case "sent":
-            return Attached.THERE
-        case None | "failed":
-            return Attached.FAILED
-        case _:
-            return Attached.COMING
 
 
 def call_of(subject: str) -> str | None:

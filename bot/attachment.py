@@ -126,7 +126,9 @@ def kept(mime_type: str, data: bytes) -> bytes | None:
     """What of a file is kept until the model reads it: nothing of what it is not shown."""
     if mime_type in IMAGE_TYPES:
         return data if len(data) <= IMAGES_LIMIT else None
-    return data if mime_type in (TEXT_TYPE, HTML) else None
+    if mime_type not in (TEXT_TYPE, HTML):
+        return None
+    return data if len(data) <= 4 * TEXT else data[: 4 * TEXT].decode("utf-8", "ignore").encode()
 
 
 def pieces(rows: Sequence[AttachmentRow], *, sees_images: bool, room: int = TEXT) -> list[Piece]:

@@ -87,8 +87,13 @@ async def seal(db: Database, file: Path, *, before: float, now: float) -> Report
     if report.fault is not None:
         raise ValueError(report.fault)
     async with db.transaction("seal_audit") as tx:
-        dropped = await audit.drop_through(tx, last)
-        if dropped != report.rows:
-            raise ValueError("The log changed while it was sealed.")
-        await audit.record(tx, "sealed", now=now, rows=dropped, head=report.head, file=file.name)
+        await audit.record(
+            tx, "sealed", now=now, rows=report.rows, head=report.head, file=file.name
+        )
+
+        async def drop() -> None:  # once the log goes on: it must never be without a last row
+            if await audit.drop_through(tx, last) != report.rows:
+                raise ValueError("The log changed while it was sealed.")
+
+        tx.before_commit(drop, late=True)
     return report

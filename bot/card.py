@@ -7,7 +7,7 @@ each adapter makes it inert for its own markup.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -16,16 +16,16 @@ from typing import Any, assert_never
 from bot.field import Field, FieldType
 from bot.question import Kind as Kind
 from bot.question import Purpose, fields_of
-from bot.text import LINES, reveal
+from bot.text import LINES, reveal, visible
 from storage.calls import CallRow, CallState
 from storage.database import canonical
 from storage.place import Place
 from storage.questions import QuestionRow, QuestionState
-from storage.redact import mask
+from storage.redact import mask, mask_all
 
 ARGUMENTS_BUDGET = 8_000  # characters of all arguments that every surface can show in one card
 PAGES_BUDGET = 100_000  # characters of all arguments that a person can leaf through beside it
-FILE_LIMIT = 10_000_000  # bytes of all arguments that a person can be given to read
+FILE_LIMIT = 2_000_000  # bytes of all arguments that a person can be given to read
 
 
 class Reach(StrEnum):
@@ -75,10 +75,11 @@ class Card:
     nobody. `choosing` says that the form is an ask_user round: one question per field. `complete`
     is false when not every byte of the arguments can be reached from the card; Approve is then
     not offered. `file` is the name of the file in the thread that holds all arguments, if any.
-    `remember` is the label of the standing approval that may come with Approve; None: not
-    offered. `outcome` is the sentence of how it ended, set once the state is not OPEN. `thread` is
-    where it was asked and `askers` are the person keys of those who asked the agent for it, which a
-    copy elsewhere shows; deliver sets them."""
+    `exact` are the arguments with the secrets that `arguments` masks, if there are any: for who
+    decides alone, and never for a channel. `remember` is the label of the standing approval that
+    may come with Approve; None: not offered. `outcome` is the sentence of how it ended, set once
+    the state is not OPEN. `thread` is where it was asked and `askers` are the person keys of those
+    who asked the agent for it, which a copy elsewhere shows."""
 
     nonce: str
     version: int
@@ -89,6 +90,7 @@ class Card:
     tool: str = ""
     message: str = ""
     arguments: tuple[Argument, ...] = ()
+    exact: tuple[Argument, ...] = ()
     fields: tuple[Field, ...] = ()
     url: str = ""
     choosing: bool = False
@@ -104,6 +106,10 @@ class Card:
     @property
     def open(self) -> bool:
         return self.state is CardState.OPEN
+
+    def for_one(self) -> Card:
+        """As it is shown to one person who may read it, and to nobody else."""
+        return replace(self, arguments=self.exact, exact=()) if self.exact else self
 
     @property
     def quick(self) -> Field | None:
@@ -170,6 +176,11 @@ def reach(args: Mapping[str, Any]) -> Reach:
 def unreachable(call: CallRow, attached: Attached) -> str | None:
     """Why the call cannot be approved from its card, in a sentence; None: all can be read."""
     match reach(call.args), attached:
+        case Reach.FILE, _ if mask_all(call.args) != call.args:
+            return (
+                f"The arguments of {call.name} are too long to be shown here and hold secrets that "
+                "no file may have, so it cannot be approved here; decline it."
+            )
         case (Reach.CARD | Reach.PAGES, _) | (Reach.FILE, Attached.THERE):
             return None
         case Reach.FILE, Attached.FAILED:
@@ -200,9 +211,8 @@ def draw(
     """The card of a question as its rows stand now; see `bot.arguments.card` for `attached`."""
     state = _state(QuestionState(question.state))
     asks = question.purpose == Purpose.ASK  # then the arguments are no part of the card
-    arguments = tuple(
-        Argument(mask(name), mask(_shown(value))) for name, value in call.args.items()
-    )
+    exact = tuple(Argument(name, _shown(value)) for name, value in call.args.items())
+    arguments = tuple(Argument(mask(one.name), mask(one.value)) for one in exact)
     unread = None if asks else unreachable(call, attached)
     filed = not asks and attached is Attached.THERE and reach(call.args) is Reach.FILE
     notices = [question.body[key] for key in ("notice", "stale") if question.body.get(key)]
@@ -226,6 +236,7 @@ def draw(
         tool=call.name,
         message=mask(question.body.get("message", "")),
         arguments=() if asks else arguments,
+        exact=() if asks or exact == arguments else exact,
         fields=tuple(map(_masked, fields_of(question))),
         url=question.body.get("url", ""),
         choosing=bool(question.body.get("choosing")),
@@ -239,15 +250,7 @@ def draw(
 
 
 def _masked(field: Field) -> Field:
-    """The field with no secret in what is shown of it; what is chosen stays what it is."""
-    choices = tuple(
-        replace(one, title=mask(one.title), description=mask(one.description))
-        for one in field.choices
-    )
-    title, description = mask(field.title), mask(field.description)
-    if (title, description, choices) == (field.title, field.description, field.choices):
-        return field
-    return replace(field, title=title, description=description, choices=choices)
+    return _retold(field, mask)
 
 
 def _title(question: QuestionRow, call: CallRow, agent: str) -> str:
@@ -333,15 +336,41 @@ def _answered(field: Field, value: Any) -> str:
 
 
 def revealed(card: Card) -> Card:
-    """The card as a screen may show it: nothing in its arguments hides, and what hid is said. Not
-    to be done twice."""
+    """The card as a screen may show it: nothing in it hides, and that something hid in its
+    arguments is said. Done before anything is measured, since it makes texts longer, and not
+    twice."""
     arguments = tuple(
         Argument(reveal(one.name, keep=LINES), reveal(one.value, keep=LINES))
         for one in card.arguments
     )
-    if arguments == card.arguments:
-        return card
-    return replace(card, arguments=arguments, notices=(*card.notices, HIDDEN))
+    notices = card.notices if arguments == card.arguments else (*card.notices, HIDDEN)
+    return replace(
+        card,
+        title=visible(card.title),
+        agent=visible(card.agent),
+        tool=visible(card.tool),
+        message=visible(card.message),
+        arguments=arguments,
+        fields=tuple(map(_revealed, card.fields)),
+        notices=tuple(map(visible, notices)),
+        outcome=visible(card.outcome),
+    )
+
+
+def _revealed(field: Field) -> Field:
+    return _retold(field, visible)
+
+
+def _retold(field: Field, told: Callable[[str], str]) -> Field:
+    """The field with other words; what is chosen stays what it is."""
+    choices = tuple(
+        replace(one, title=told(one.title), description=told(one.description))
+        for one in field.choices
+    )
+    title, description = told(field.title), told(field.description)
+    if (title, description, choices) == (field.title, field.description, field.choices):
+        return field
+    return replace(field, title=title, description=description, choices=choices)
 
 
 def _shown(value: Any) -> str:

@@ -59,6 +59,10 @@ async def _mark(core: Core, tx: Tx, chat: ChatRow, message: MessageRow, *, delet
     history while a call waits."""
     event = "request_deleted" if deleted else "request_edited"
     await _record(core, tx, chat, message, event)
+    if deleted:  # its files may have come after it, as a message of their own
+        for late in await messages.queued(tx, chat.id):
+            if late.source == message.source:
+                await messages.withdraw(tx, chat.id, late.id)
     for question in await questions.open_in_chat(tx, chat.id):
         body = {**question.body, "stale": _NOTICES[event]}
         if body != question.body and await questions.rewrite(tx, question.id, body):

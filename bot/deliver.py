@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import structlog
 
-from bot import arguments
+from bot import arguments, drawing
 from bot.card import draw_task
 from bot.core import Core, Job, new_id
 from bot.group import GroupCard, draw_group
 from bot.outage import Outages
 from bot.reply import ANSWER_FILE, is_whole, may_grow, not_attached
 from bot.session import status_of
-from bot.surface import Content, DeliveryError, File, Posted, Reply, Surface
+from bot.surface import Content, DeliveryError, File, Place, Posted, Reply, Surface
 from storage import audit, calls, chats, files, outbox, questions
 from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
@@ -24,7 +26,6 @@ LEASE_SECONDS = 60.0  # longer than any surface takes to answer or to time out
 ATTEMPTS = 8
 BACKOFF_SECONDS = 1.0
 BACKOFF_LIMIT = 300.0
-STATUS_ATTEMPTS = 2  # what is shown beside a thread is soon out of date
 UNKNOWN_VERSION = 0  # of a message that an earlier attempt left there: it is drawn anew
 
 
@@ -67,8 +68,10 @@ class Deliverer:
                     posted = Posted(row.place, "")
                     await surface.whisper(row.place, row.recipient or "", row.text or "")
                 case Action.HOME:
-                    posted = Posted(row.place, "")
                     await surface.show_home(row.organisation, row.recipient or "")
+                    async with self.core.db.transaction("record_home") as tx:
+                        await outbox.drop(tx, row)
+                    return
                 case Action.EDIT:
                     assert copy is not None
                     posted = Posted(copy.place, copy.message_id)
@@ -125,9 +128,10 @@ class Deliverer:
             assert question is not None
             assert question.call_id is not None
             call, chat = await self._call(tx, question.call_id)
-            return await arguments.card(tx, question, call, chat), question.version
+            card = await drawing.card(tx, question, call, chat)
+            return drawing.seen_from(card, row.place), question.version
         if row.subject.startswith("round:"):
-            group = await self._group(tx, row.subject)
+            group = await self._group(tx, row.subject, row.place)
             return group, group.version
         if row.subject.startswith("task:"):
             call, chat = await self._call(tx, row.subject.removeprefix("task:"))
@@ -139,7 +143,7 @@ class Deliverer:
             return File(file.name, file.mime_type, file.data), row.version
         if (call_id := arguments.call_of(row.subject)) is not None:
             call, _ = await self._call(tx, call_id)
-            return arguments.file_of(call), row.version
+            return await asyncio.to_thread(arguments.file_of, call), row.version
         if is_whole(row.subject):
             return File(ANSWER_FILE, "text/markdown", (row.text or "").encode()), row.version
         alone = row.action in (Action.WHISPER, Action.HOME)
@@ -147,15 +151,15 @@ class Deliverer:
         assert post is not None
         return Reply(post.text or "", live=post.live), post.version
 
-    async def _group(self, tx: Tx, subject: str) -> GroupCard:
+    async def _group(self, tx: Tx, subject: str, place: Place) -> GroupCard:
         asking = {call.id: call for call in await calls.on_card(tx, subject)}
         asked = await questions.of_card(tx, subject)
         _, chat = await self._call(tx, next(iter(asking)))
         cards = [
-            await arguments.card(tx, question, asking[question.call_id or ""], chat)
+            await drawing.card(tx, question, asking[question.call_id or ""], chat)
             for question in asked
         ]
-        return draw_group(asked, cards, chat.agent)
+        return draw_group(asked, [drawing.seen_from(one, place) for one in cards], chat.agent)
 
     async def _call(self, tx: Tx, call_id: str) -> tuple[CallRow, ChatRow]:
         call = await calls.get(tx, call_id)
@@ -167,6 +171,7 @@ class Deliverer:
     async def _sent(self, row: OutboxRow, posted: Posted, version: int) -> None:
         posting_id = row.posting_id or new_id("posting")
         async with self.core.db.transaction("record_delivery") as tx:
+            await self._lock(tx, row)
             await outbox.sent(
                 tx,
                 row,
@@ -181,6 +186,11 @@ class Deliverer:
             await self._outages.taken(tx, row)
             await self._unhold(tx, row)
             await arguments.settled(self.core, tx, row.subject)
+
+    async def _lock(self, tx: Tx, row: OutboxRow) -> None:
+        """The chat before the outbox, as every decision does it."""
+        if row.chat_id is not None and row.action in (Action.POST, Action.EDIT):
+            await chats.lock(tx, row.chat_id)
 
     async def _unhold(self, tx: Tx, row: OutboxRow) -> None:
         """The calls that waited for this card to lose their buttons may start."""
@@ -201,10 +211,10 @@ class Deliverer:
         if error.retry_after is not None and row.action == Action.POST:
             self._quiet_until[row.place.channel_key] = now + error.retry_after
         async with self.core.db.transaction("record_failure") as tx:
-            tries = STATUS_ATTEMPTS if row.action == Action.STATUS else ATTEMPTS
-            over = error.permanent or (not limited and row.attempts + 1 >= tries)
-            if over and row.action == Action.STATUS:
-                log.warning("a status is not shown", chat=row.chat_id, error=str(error))
+            await self._lock(tx, row)
+            over = error.permanent or (not limited and row.attempts + 1 >= ATTEMPTS)
+            if over and row.action in (Action.STATUS, Action.HOME):
+                log.warning("not shown", subject=row.subject, error=str(error))
                 await outbox.drop(tx, row)
                 return
             if over:

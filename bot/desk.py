@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from bot.approvers import askers_of, refusal
-from bot.arguments import unread
 from bot.card import outcome_sentence
 from bot.closing import redraw, supersede_open
 from bot.core import Core, Job, new_id
+from bot.drawing import unread
 from bot.field import AnswerError, coerce
 from bot.gate import Deny, digest, gate
 from bot.outcome import GIVE_UP, RAN, interrupted, outcome_choice
@@ -201,7 +201,7 @@ class Desk:
             lenient=lenient,
             remember=remember,
             arguments=arguments,
-            unread=None if via == API else await unread(tx, call),
+            unread=None if via == API else await unread(tx, call, chat, place),
         )
         if question.purpose == Purpose.APPROVAL and not _untouched(question, call):
             return await self._void(tx, case, via)

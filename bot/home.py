@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from bot import drawing
 from bot.approvers import askers_of, may_stop
-from bot.card import draw, draw_task
+from bot.card import draw_task
 from bot.core import Core, Job
 from bot.listing import may_decide
 from bot.question import new_nonce
@@ -89,10 +90,15 @@ async def _page(core: Core, tx: Tx, actor: Actor, where: Scope, page: int) -> Ho
     here = asked[skip : skip + PAGE]
     skip = max(0, skip - len(asked))
     return Home(
-        waiting=tuple(_question(core, one, one.question.opened_at, may=True) for one in here),
+        waiting=tuple(
+            [await _question(core, tx, one, one.question.opened_at, may=True) for one in here]
+        ),
         running=_tasks(core, running[skip : skip + PAGE - len(here)], actor),
         decided=tuple(
-            _question(core, one, one.question.settled_at or 0.0, may=False) for one in decided
+            [
+                await _question(core, tx, one, one.question.settled_at or 0.0, may=False)
+                for one in decided
+            ]
         ),
         page=page,
         pages=pages,
@@ -105,8 +111,8 @@ def _asked_when(asked: Asked) -> tuple[float, int, int, int]:
     return asked.question.opened_at, call.message_id, call.position, asked.question.ordinal
 
 
-def _question(core: Core, asked: Asked, since: float, *, may: bool) -> Item:
-    card = draw(asked.question, asked.call, asked.chat.agent)
+async def _question(core: Core, tx: Tx, asked: Asked, since: float, *, may: bool) -> Item:
+    card = await drawing.card(tx, asked.question, asked.call, asked.chat)
     return Item(card=card, link=_link(core, asked.chat), since=since, may=may)
 
 

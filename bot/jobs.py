@@ -49,9 +49,13 @@ class EmbeddedEngine:
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def wake(self, tx: Tx, job: Job, key: str, *, at: float | None = None) -> None:
-        """Makes (job, key) due when `tx` commits; nothing if it rolls back."""
-        await wakes.wake(tx, job, key, self.clock.now() if at is None else at)
-        tx.after_commit(self._bell.set)
+        """Makes (job, key) due when `tx` commits; nothing if it rolls back. The rows are written
+        at its end and in one order, so that no two transactions wait for each other's."""
+        due = self.clock.now() if at is None else at
+        if not tx.woken:
+            tx.before_commit(lambda: _wake_all(tx))
+            tx.after_commit(self._bell.set)
+        tx.woken[job, key] = min(due, tx.woken.get((job, key), due))
 
     async def recover(self) -> None:
         """At the start: this process is the only one, so whatever is held is held by the dead."""
@@ -170,6 +174,11 @@ class EmbeddedEngine:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+
+
+async def _wake_all(tx: Tx) -> None:
+    for (job, key), due in sorted(tx.woken.items()):
+        await wakes.wake(tx, job, key, due)
 
 
 async def _first(*tasks: asyncio.Task[object]) -> None:

@@ -167,8 +167,8 @@ class CallRunner:
         askers = askers_of(row, chat)
         verdict = gate(tool, row.args, policy=policy, askers=askers, rules=in_force)
         match verdict:
-            case Run():
-                return True
+            case Run(rule):
+                return await self._allowed_by(tx, row, rule)
             case Deny(reason):
                 await self._refuse(tx, row, "denied", reason, to=CallState.DECLINED)
                 return False
@@ -182,6 +182,28 @@ class CallRunner:
                 return False
             case unreachable:
                 assert_never(unreachable)
+
+    async def _allowed_by(self, tx: Tx, row: CallRow, rule: RuleRow | None) -> bool:
+        """Counts the use of a rule that allows what another one allowed, which ended meanwhile."""
+        kind, _, rule_id = (row.allowed_by or "").partition(":")
+        if rule is None or kind != "rule" or rule_id == rule.id:
+            return True
+        if not await rules.count_use(tx, rule.id, self.core.now()):
+            return False  # ended this moment: the next look judges anew
+        await calls.move(
+            tx, row.id, was=[CallState.READY], to=CallState.READY, allowed_by=f"rule:{rule.id}"
+        )
+        await audit.record(
+            tx,
+            "rule_used",
+            now=self.core.now(),
+            chat_id=row.chat_id,
+            call_id=row.id,
+            actor=rule.created_by,
+            rule=rule.id,
+            digest=row.digest,
+        )
+        return True
 
     async def _last_use(self, tx: Tx, row: CallRow, in_force: list[RuleRow]) -> list[RuleRow]:
         """The rule that allowed this call, where the call was its last use."""

@@ -6,7 +6,7 @@ import contextlib
 
 import structlog
 
-from bot import arguments, commands, home
+from bot import commands, drawing, home
 from bot.card import Card
 from bot.changed import take_change
 from bot.chat import queue
@@ -246,7 +246,7 @@ class Service:
             chat = None if call is None else await chats.get(tx, call.chat_id)
             if call is None or chat is None:
                 return None
-            return await arguments.card(tx, row, call, chat)
+            return await drawing.card(tx, row, call, chat)
 
 
 def _told(ruling: Ruling, card: Card | None) -> str:

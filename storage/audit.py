@@ -60,7 +60,7 @@ async def record(
 ) -> None:
     """Adds a row when the transaction ends."""
     if not tx.audited:
-        tx.before_commit(lambda: _append(tx))
+        tx.before_commit(lambda: _append(tx), late=True)
     tx.audited.append(
         {
             "event": event,

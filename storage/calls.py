@@ -127,7 +127,13 @@ async def held_since(tx: Tx, call_ids: Sequence[str]) -> dict[str, float]:
         # A card that is still to be posted is posted without buttons.
         sa.and_(outbox.c.state == "waiting", outbox.c.action == "edit"),
     )
-    own = sa.select(outbox.c.call_id, outbox.c.created_at.label("since")).where(
+    # An edit that waited already is taken over by the decision (outbox.edit_all).
+    decided = sa.select(sa.func.max(questions.c.settled_at)).where(
+        questions.c.call_id == outbox.c.call_id
+    )
+    newest = decided.scalar_subquery()
+    since = sa.case((newest > outbox.c.created_at, newest), else_=outbox.c.created_at)
+    own = sa.select(outbox.c.call_id, since.label("since")).where(
         outbox.c.call_id.in_(call_ids), pending
     )
     shared = (

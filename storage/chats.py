@@ -73,8 +73,10 @@ async def open_at(
 
 
 async def lock(tx: Tx, chat_id: str) -> ChatRow | None:
-    """First in the lock order chat, call, question."""
-    return await tx.first(sa.select(chats).where(chats.c.id == chat_id).with_for_update(), ChatRow)
+    """First in the lock order chat, call, question, outbox. Rows that refer to the chat can be
+    added beside it (PostgreSQL's check of a foreign key takes a lock that this one allows)."""
+    found = sa.select(chats).where(chats.c.id == chat_id).with_for_update(key_share=True)
+    return await tx.first(found, ChatRow)
 
 
 async def lease(tx: Tx, chat_id: str, *, owner: str, now: float, until: float) -> ChatRow | None:

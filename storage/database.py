@@ -64,12 +64,15 @@ class Tx:
         self.connection = connection
         self.name = name
         self.last: list[Callable[[], Awaitable[None]]] = []
+        self.very_last: list[Callable[[], Awaitable[None]]] = []
         self.committed: list[Callable[[], None]] = []
+        self.woken: dict[tuple[str, str], float] = {}  # kept for the end (bot.jobs)
         self.audited: list[dict[str, Any]] = []  # kept for the end (storage.audit)
 
-    def before_commit(self, call: Callable[[], Awaitable[None]]) -> None:
-        """Runs `call` as the last thing of the transaction: what takes a lock that all share."""
-        self.last.append(call)
+    def before_commit(self, call: Callable[[], Awaitable[None]], *, late: bool = False) -> None:
+        """Runs `call` at the end of the transaction, for what takes locks that many share; `late`:
+        after all that are not, so that everybody takes them in one order."""
+        (self.very_last if late else self.last).append(call)
 
     def after_commit(self, call: Callable[[], None]) -> None:
         """Runs `call` (which must not fail) once the transaction is durable."""
@@ -160,7 +163,7 @@ class Database:
                 async with self.engine.begin() as connection:
                     tx = Tx(connection, name)
                     yield tx
-                    for call in tx.last:
+                    for call in (*tx.last, *tx.very_last):
                         await call()
                     self.points(f"before {name}")
                 self.points(f"after {name}")

@@ -289,6 +289,8 @@ async def _edit(
         .values(
             priority=sa.case((outbox.c.priority < priority, outbox.c.priority), else_=priority),
             call_id=sa.func.coalesce(outbox.c.call_id, call_id),
+            attempts=0,  # those were of what it showed before
+            due_at=now,
         )
     )
     if merged:

@@ -57,7 +57,7 @@ async def claim(tx: Tx, *, now: float, until: float, limit: int) -> list[WakeRow
 
 
 async def renew(tx: Tx, running: list[tuple[str, str]], until: float) -> None:
-    for job, key in running:
+    for job, key in sorted(running):
         await tx.change(sa.update(wakes).where(_is(job, key)).values(lease_until=until))
 
 

@@ -41,6 +41,7 @@ class Screen:
 
     def card(self, place: Place, card: Card) -> None:
         """Prints a card that is new or changed; an open one anew, a settled one as its line."""
+        card = card.for_one()  # a terminal is one person's
         shown = self._cards.get(card.nonce)
         if shown is None:
             shown = self._cards[card.nonce] = Shown(len(self._cards) + 1, place, card)

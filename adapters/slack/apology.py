@@ -9,19 +9,17 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import aiohttp
-from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from adapters.slack import modals
 from adapters.slack.log import quiet
-from adapters.slack.refusal import code_of
+from adapters.slack.refusal import FAILURES, code_of
 
 log = logging.getLogger(__name__)
 
 SENTENCE: Final = "Something went wrong here: please try again."
-_FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 
 Body = Mapping[str, Any]
 
@@ -53,7 +51,7 @@ async def tell(client: AsyncWebClient, body: Body) -> None:
             await client.views_push(trigger_id=trigger, view=view)
         elif trigger:
             await client.views_open(trigger_id=trigger, view=view)
-    except _FAILURES as error:
+    except FAILURES as error:
         log.warning("A person could not be told that something failed: %s", named(error))
     except Exception:
         log.exception("A person could not be told that something failed.")
@@ -71,7 +69,7 @@ async def fill(client: AsyncWebClient, view_id: str, draw: Callable[[], modals.V
         try:
             await client.views_update(view_id=view_id, view=shown)
             return
-        except _FAILURES as error:  # closed in the meantime, or Slack is not there
+        except FAILURES as error:  # closed in the meantime, or Slack is not there
             log.warning("A modal was not filled: %s", named(error))
             if not isinstance(error, SlackApiError) or code_of(error) == "not_found":
                 return

@@ -74,8 +74,8 @@ def minimal(content: Content) -> dict[str, Any]:
     """The same in plain texts, for when Slack refuses the whole. What does not fit is reached by
     the button, and Approve is there only if all of it is (no blind approval)."""
     if isinstance(content, Reply):
-        return {"text": escape(shorten(content.text, limits.FALLBACK_TEXT // 5))} | {
-            "blocks": [_section(part) for part in chunks(content.text, limits.SECTION)]
+        return {"text": escape(shorten(visible(content.text), limits.FALLBACK_TEXT // 5))} | {
+            "blocks": [_section(part) for part in chunks(visible(content.text), limits.SECTION)]
         }
     if isinstance(content, File):
         return message(content, "")
@@ -89,7 +89,7 @@ def minimal(content: Content) -> dict[str, Any]:
         told = _between(shown.left_out, content)
         blocks += [_section(told), _section(shown.tail)]
     if content.open:
-        blocks.append(_actions(content, whole=not shown.left_out))
+        blocks.append(_actions(content, whole=not (shown.left_out or content.exact)))
     return {"text": summary(content), "blocks": blocks}
 
 
@@ -160,6 +160,7 @@ def _reply(reply: Reply) -> dict[str, Any]:
 
 def _card(card: Card, team: str) -> list[Block]:
     body, whole = _body(card)
+    whole = whole and not card.exact
     blocks = [*_title(card), *_facts(card), *body]
     notices = list(card.notices)
     if card.remember is not None and card.open and card.complete:
@@ -224,7 +225,7 @@ def _body(card: Card, room: int = _BODY) -> tuple[list[Block], bool]:
         case Kind.FORM:
             fields, all_there = _fields(card, room)
             return blocks + fields, whole and all_there
-        case Kind.PAGE if len(card.url) > min(room, limits.SECTION):
+        case Kind.PAGE if len(visible(card.url)) > min(room, limits.SECTION):
             where = ": “Show the link” shows all of it" if card.open else " to be shown here"
             return [*blocks, _context(f"The address is too long{where}.")], False
         case Kind.PAGE:

@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import aiohttp
-from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
@@ -26,7 +25,7 @@ from adapters.slack.events import SURFACE, Click, Submission, page
 from adapters.slack.homes import Homes
 from adapters.slack.log import quiet
 from adapters.slack.people import People, Unknown
-from adapters.slack.refusal import code_of, pointers_of
+from adapters.slack.refusal import FAILURES, code_of, pointers_of
 from adapters.slack.text import escape
 from bot.card import Card
 from bot.surface import (
@@ -49,7 +48,6 @@ _UNKNOWN: Final = "Slack did not say who you are just now, so nothing was done: 
 _UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
 _BROKEN: Final = "Something went wrong here. If the card still has its buttons, please try again."
 _RECORDED: Final = "It is recorded."
-_FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 
 Draw = Callable[[Card], modals.View]
 
@@ -310,7 +308,7 @@ class Clicks:
             async with asyncio.timeout(_OPEN_SECONDS):
                 opened = await self._client.views_open(trigger_id=click.trigger, view=view)
             return str(opened["view"]["id"])
-        except _FAILURES as error:
+        except FAILURES as error:
             log.warning("A modal did not open: %s", _named(error))
             self._background.start(
                 self._tell(click, "Slack did not open the form in time: please click again.")
@@ -348,7 +346,7 @@ class Clicks:
             try:
                 await self._client.views_update(external_id=external_id, view=view)
                 return
-            except _FAILURES as error:
+            except FAILURES as error:
                 log.warning("A modal was not updated: %s", _named(error))
             await asyncio.sleep(pause)
 
@@ -383,7 +381,7 @@ class Clicks:
             answer = await webhook.send(
                 text=escape(sentence), response_type="ephemeral", replace_original=False
             )
-        except _FAILURES as error:
+        except FAILURES as error:
             log.warning("A person could not be told: %s", _named(error))
         else:
             if answer.status_code != 200:

@@ -10,8 +10,7 @@ import logging
 from dataclasses import replace
 from typing import Any, Final
 
-import aiohttp
-from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
@@ -20,7 +19,7 @@ from adapters.slack.background import Background
 from adapters.slack.events import Heard, Person, Shortcut, Turned, Typed
 from adapters.slack.log import quiet
 from adapters.slack.people import People, Unknown
-from adapters.slack.refusal import code_of
+from adapters.slack.refusal import FAILURES, code_of
 from adapters.slack.text import plain
 from bot.surface import Command, Entry, Listing, Place, Reply
 
@@ -32,7 +31,6 @@ PENDING: Final = blocks.ACTION + "pending"  # a global one
 TURN: Final = blocks.ACTION + "page."  # and which button; its value is the number of the page
 
 _UNKNOWN: Final = "Slack did not say who you are just now: please try again."
-_FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 
 
 class Commands:
@@ -114,7 +112,7 @@ class Commands:
                 user=heard.person.user,
                 **_drawn(answer, self._organisation),
             )
-        except _FAILURES as error:
+        except FAILURES as error:
             log.warning("An answer to a command did not go out: %s", _named(error))
 
     async def _respond(self, url: str, answering: asyncio.Task[str], thread: str = "") -> None:
@@ -124,7 +122,7 @@ class Commands:
         body = _private(await answering)
         try:
             answer = await webhook.send_dict(body | ({"thread_ts": thread} if thread else {}))
-        except _FAILURES as error:
+        except FAILURES as error:
             log.warning("An answer to a command did not go out: %s", _named(error))
         else:
             if answer.status_code != 200:
@@ -133,7 +131,7 @@ class Commands:
     async def _opened(self, used: Shortcut) -> None:
         try:
             opened = await self._client.views_open(trigger_id=used.trigger, view=modals.loading())
-        except _FAILURES as error:
+        except FAILURES as error:
             log.warning("A list did not open: %s", _named(error))
             return
         await self._filled(str(opened["view"]["id"]), used.person, 1)

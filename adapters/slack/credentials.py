@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-import aiohttp
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
-from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.errors import SlackApiError
 from slack_sdk.signature import SignatureVerifier
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.events import Identity
-from adapters.slack.refusal import code_of
+from adapters.slack.refusal import FAILURES, code_of
 from adapters.slack.settings import SCOPES
 from adapters.slack.workspaces import granted, identity
 from bot.clock import Clock
@@ -36,7 +35,6 @@ SCOPE: Final = "Slack scopes"
 _SKEW_WARNING: Final = 60.0
 _SKEW_PROBLEM: Final = 240.0  # Slack's signatures are refused beyond 300 (platforms/slack.md 1.2)
 _SECRET: Final = re.compile(r"[0-9a-f]{32}")
-_FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 _GONE: Final = frozenset({"account_inactive", "token_revoked", "user_removed_from_team"})
 
 LOST: Final[Mapping[str, str]] = {  # what stops working without a scope
@@ -81,7 +79,8 @@ async def meet(client: AsyncWebClient) -> Met:
         return Met(None, code=code_of(error), date=str(headers.get("Date") or ""))
     except Exception as error:  # the network, or something in between that is not Slack
         return Met(None, code=type(error).__name__, unreachable=True)
-    team, name = str(answer.get("team_id") or ""), str(answer.get("user") or "")
+    name = str(answer.get("user") or "")
+    team = str(answer.get("team_id") or answer.get("enterprise_id") or "")
     if not team:
         return Met(None, code="something else answers", unreachable=True)
     me = identity(answer) if answer.get("bot_id") else Identity(team, "", "")
@@ -216,7 +215,7 @@ async def app_token(client: AsyncWebClient, token: str) -> AsyncIterator[Finding
                     "Mode is on in your app, and try again in a minute."
                 )
         yield problem(APP_TOKEN, told)
-    except _FAILURES as error:
+    except FAILURES as error:
         yield problem(APP_TOKEN, f"Slack cannot be reached ({type(error).__name__}): try again.")
     else:
         yield ok(APP_TOKEN, "Slack opens a connection with it.")

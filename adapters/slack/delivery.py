@@ -14,11 +14,12 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adapters.slack import blocks, limits, refusal, stream
 from adapters.slack.direct import Direct, is_person, placed
 from adapters.slack.events import Identity
-from adapters.slack.reach import LOCKED_OUT, UNREACHABLE
+from adapters.slack.reach import UNREACHABLE, WRONG_TOKEN
 from adapters.slack.refusal import code_of, pointers_of, retry_after
 from adapters.slack.stream import METADATA, Streams
 from adapters.slack.text import escape, shorten
 from bot.surface import Content, DeliveryError, File, Place, Posted, Reply
+from bot.text import visible
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +177,7 @@ class Delivery:
                 channel=place.channel,
                 thread_ts=place.root or None,
                 user=user,
-                text=escape(shorten(text, limits.FALLBACK_TEXT // 5)),
+                text=escape(shorten(visible(text), limits.FALLBACK_TEXT // 5)),
             )
 
     async def publish(self, user: str, view: dict[str, Any], instead: dict[str, Any]) -> None:
@@ -237,7 +238,7 @@ def _typed(what: str, *, unsure: bool = False) -> Iterator[None]:
             retry_after=retry_after(error),
             permanent=code in _PERMANENT,
             unreachable=UNREACHABLE.get(code, ""),
-            locked_out=code in LOCKED_OUT,
+            locked_out=code in WRONG_TOKEN,
             maybe_sent=unsure and refusal.unsure(error),
         ) from None
     except aiohttp.ClientConnectorError as error:

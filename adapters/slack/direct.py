@@ -63,8 +63,9 @@ def placed(shown: dict[str, Any], content: Content, place: Place, me: Identity) 
     if thread is None or thread == place:
         return shown
     askers = dict.fromkeys(asker for card in cards for asker in card.askers)
-    first, *rest = shown["blocks"]
-    return shown | {"blocks": [first, _about(list(askers), thread, me), *rest]}
+    about, blocks = _about(list(askers), thread, me), shown["blocks"]
+    under = 1 if blocks[0]["type"] == "header" else 0
+    return shown | {"blocks": [*blocks[:under], about, *blocks[under:]]}
 
 
 def _about(askers: list[str], thread: Place, me: Identity) -> dict[str, Any]:

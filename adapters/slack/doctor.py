@@ -59,7 +59,12 @@ async def examine(
             timed = credentials.time_of_day(one, clock, settings.mode)
             checks.append(gathered(credentials.CLOCK, timed))
         for name, client in clients.items():
-            checks += _of_workspace(client, met[name], clock, places, people)
+            theirs = [
+                key
+                for key in people
+                if not name or key.startswith(f"{SURFACE}:{name}/") or _organisation(key) not in met
+            ]
+            checks += _of_workspace(client, met[name], clock, places, theirs)
         found = await asyncio.gather(*checks)
     return [one for some in found for one in some]
 
@@ -85,6 +90,10 @@ def _of_workspace(
         gathered(_APPROVERS, _approvers(client, clock, met.me.team, people)),
         gathered(_GROUPS, _groups(client, met.me.team)),
     ]
+
+
+def _organisation(key: str) -> str:
+    return key.partition(":")[2].partition("/")[0]
 
 
 async def _channels(

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import aiohttp
-from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from yarl import URL
 
-from adapters.slack.refusal import code_of, retry_after
+from adapters.slack.refusal import FAILURES, code_of, retry_after
 from bot.surface import DeliveryError
 
 SECONDS: Final = 60.0  # for one file
@@ -27,7 +27,6 @@ _CODES: Final = {
     "file_not_found": _GONE,
     "file_deleted": _GONE,
 }
-_FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 
 
 async def fetch(client: AsyncWebClient, reference: Mapping[str, Any], most: int) -> bytes:
@@ -38,7 +37,7 @@ async def fetch(client: AsyncWebClient, reference: Mapping[str, Any], most: int)
         data, mime_type = await _download(client, URL(url, encoded=True), most)
     except ValueError:
         raise DeliveryError("Slack gave no address for it", permanent=True) from None
-    except _FAILURES as error:
+    except FAILURES as error:
         raise DeliveryError(f"Slack did not give it ({type(error).__name__})") from None
     page = mime_type == "text/html" or _is_page(data)
     if page and len(data) != reference.get("size"):
@@ -57,7 +56,7 @@ async def _address(client: AsyncWebClient, file_id: str) -> str:
         wait = retry_after(error)
         sentence = _CODES.get(code, f"Slack answered {code}")
         raise DeliveryError(sentence, retry_after=wait, permanent=code in _CODES) from None
-    except _FAILURES as error:
+    except FAILURES as error:
         raise DeliveryError(f"Slack did not give it ({type(error).__name__})") from None
     return str(found.get("url_private_download") or found.get("url_private") or "")
 

@@ -88,7 +88,7 @@ def _excerpt(card: Card, size: int) -> tuple[str, bool]:
         return "", False
     lines = [f"• {_line(f'{one.name}: {one.value}')}" for one in card.arguments]
     shown = "\n".join(lines) or "(no arguments)"
-    return shown[:size], len(shown) <= size
+    return shown[:size], len(shown) <= size and not card.exact
 
 
 def _line(text: str) -> str:

@@ -116,7 +116,7 @@ def _seen(card: Card) -> bool:
     for field in card.fields:
         size += 20 + len(field.label) + len(field.description)
         size += sum(5 + len(one.title) + len(one.description) for one in field.choices)
-    return card.complete and named and size <= _ROOM
+    return card.complete and named and size <= _ROOM and not card.exact
 
 
 def _beginning(card: Card) -> list[Block]:
@@ -128,7 +128,8 @@ def _beginning(card: Card) -> list[Block]:
     text = {"type": "text", "text": shown}
     missing = len(told) - len(shown)
     left = f"Cut here, {missing:,} characters more" if missing else "Cut here"
-    rest = plain(f"{left}: “Show everything” has all of it.")
+    where = f"the file {card.file} in the thread" if card.file else "“Show everything”"
+    rest = plain(f"{left}: {where} has all of it.")
     return [
         rich({"type": "rich_text_preformatted", "elements": [text]}),
         {"type": "context", "elements": [rest]},

@@ -6,12 +6,12 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import aiohttp
 from aiohttp import web
-from slack_sdk.errors import SlackApiError, SlackClientError, SlackTokenRotationError
+from slack_sdk.errors import SlackApiError, SlackTokenRotationError
 from slack_sdk.oauth.installation_store import Bot, Installation
 from slack_sdk.oauth.token_rotation.async_rotator import AsyncTokenRotator
 from slack_sdk.web.async_client import AsyncWebClient
@@ -20,7 +20,7 @@ from adapters.slack.background import Background
 from adapters.slack.events import Identity
 from adapters.slack.install_pages import INSTALL, InstallPages
 from adapters.slack.reach import WRONG_TOKEN
-from adapters.slack.refusal import code_of, retry_after
+from adapters.slack.refusal import FAILURES, code_of, retry_after
 from adapters.slack.settings import SCOPES, OAuth, SlackSettings
 from adapters.slack.tokens import States, Tokens, organisation_of
 from adapters.slack.workspaces import Workspace, granted, web_client, works
@@ -34,7 +34,6 @@ FRESH_SECONDS: Final = 60.0  # how long an installation is believed without read
 _ASK_SECONDS: Final = 2.0
 _AT_ONCE: Final = 8
 _ROTATE_MINUTES: Final = 120
-_FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 
 
 @dataclass(slots=True)
@@ -42,7 +41,7 @@ class _Kept:
     """An installation as it was read; without a workspace where Slack refuses its token. `teams`
     are those of an enterprise that installed us as a whole, once they were asked for."""
 
-    token: str
+    token: str = field(repr=False)
     workspace: Workspace | None
     read_at: float
     teams: frozenset[str] = frozenset()
@@ -217,7 +216,7 @@ class InstalledWorkspaces:
                 )
                 return None
             log.warning("Slack does not say the address of %s: %s", organisation, code_of(error))
-        except _FAILURES as error:
+        except FAILURES as error:
             log.warning("Slack is not reachable for %s: %s", organisation, type(error).__name__)
         whole = bot.is_enterprise_install
         me = Identity(organisation, bot.bot_user_id, bot.bot_id, url, whole=whole)
@@ -238,7 +237,7 @@ class InstalledWorkspaces:
             fresh = await self._rotator.perform_bot_token_rotation(
                 bot=bot, minutes_before_expiration=_ROTATE_MINUTES
             )
-        except (SlackTokenRotationError, *_FAILURES) as error:
+        except (SlackTokenRotationError, *FAILURES) as error:
             log.error(
                 "Slack gives no new token for %s: %s", organisation_of(bot), type(error).__name__
             )
@@ -268,5 +267,5 @@ async def _teams(workspace: Workspace) -> frozenset[str]:
         raise DeliveryError(
             f"Slack auth.teams.list: {code_of(error)}", retry_after=retry_after(error)
         ) from None
-    except _FAILURES as error:
+    except FAILURES as error:
         raise DeliveryError(f"Slack auth.teams.list: {type(error).__name__}") from None

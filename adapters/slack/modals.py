@@ -15,8 +15,9 @@ from adapters.slack import limits
 from adapters.slack.blocks import ACTION, SHOW_LABEL, VISIT, rich, shown_address, words
 from adapters.slack.text import chunks, plain, shorten
 from bot import address
-from bot.card import Card
+from bot.card import Card, revealed
 from bot.field import Field, FieldType, Format, Value, written
+from bot.text import visible
 
 View = dict[str, Any]
 Block = dict[str, Any]
@@ -40,6 +41,7 @@ def form(card: Card) -> View:
     """One input per field. Where choices that a menu cuts do not all fit in full before it, the
     hint says where they do; lists too long for Slack's menus become a text input that takes the
     value itself; a form with more inputs than a modal holds says so instead."""
+    card = revealed(card)
     for listed, menus in ((True, True), (False, True), (False, False)):
         blocks = _form_blocks(card, listed=listed, menus=menus)
         view = _view(FORM, card.nonce, "Answer", blocks, submit="Send")
@@ -51,6 +53,7 @@ def form(card: Card) -> View:
 
 def note(card: Card) -> View:
     """Why not, for the agent to read."""
+    card = revealed(card)
     blocks = [
         _section(card.title),
         _input_block(
@@ -65,11 +68,12 @@ def note(card: Card) -> View:
 
 def link(card: Card) -> View:
     """The whole address of a page, and the button that leads there: the person asked for it."""
+    card = revealed(card)
     blocks: list[Block] = _message(card)
-    if len(card.url) > limits.SECTION:
+    if len(visible(card.url)) > limits.SECTION:
         host = address.read(card.url).host
         blocks.append(_section(f"It leads to {host}." if host else "Its host cannot be read."))
-        parts = chunks(card.url, limits.SECTION)
+        parts = chunks(visible(card.url), limits.SECTION)
         blocks += [_section(part) for part in parts[:_ADDRESS_PARTS]]
         if parts[_ADDRESS_PARTS:]:
             blocks.append(_section(f"Cut here: press “{SHOW_LABEL}” on the card to read the rest."))
@@ -90,6 +94,7 @@ def loading() -> View:
 
 def saying(text: str, *, last: bool = True) -> View:
     """A sentence. `last`: closing it closes what lies under it as well."""
+    text = visible(text)
     told = shorten(text, limits.VIEW_TEXT)
     blocks = [_section(part) for part in chunks(told, limits.SECTION)]
     return {**_view(SAYING, "", "Interlock", blocks), "clear_on_close": last}

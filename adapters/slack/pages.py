@@ -43,7 +43,8 @@ class Part:
 
 def page(card: Card, number: int = 1) -> modals.View:
     """One page of the card, as far as it has so many; an open approval can be decided on each."""
-    leaves = _leaves(revealed(card))
+    card = revealed(card.for_one())
+    leaves = _leaves(card)
     number = min(max(number, 1), len(leaves))
     blocks = [
         _section(f"Page {number:,} of {len(leaves):,}"),
@@ -52,6 +53,8 @@ def page(card: Card, number: int = 1) -> modals.View:
     ]
     if not card.open:
         blocks.append(_section(card.outcome or "This question is closed."))
+    elif card.file:
+        blocks.append(_section("Decide on the card in the thread, where the file is."))
     elif card.kind is Kind.APPROVAL:
         blocks.append({"type": "actions", "elements": approval_buttons(card)})
     else:

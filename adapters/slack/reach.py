@@ -11,6 +11,9 @@ _REMOVED: Final = (
 _RESTRICTED: Final = (
     "I may not post in its channel, so have an admin allow it or ask me again in another one"
 )
+_NOT_ADDED: Final = (
+    "I was not added to this workspace, so ask an admin of your organisation to add me to it"
+)
 _THREAD: Final = "it was deleted or locked, so mention me in a new one"
 
 UNREACHABLE: Final[Mapping[str, str]] = {
@@ -21,6 +24,7 @@ UNREACHABLE: Final[Mapping[str, str]] = {
     "restricted_action": _RESTRICTED,
     "restricted_action_read_only_channel": _RESTRICTED,
     "restricted_action_non_threadable_channel": _RESTRICTED,
+    "team_access_not_granted": _NOT_ADDED,
     "thread_not_found": _THREAD,
     "cannot_reply_to_message": _THREAD,
     "restricted_action_thread_locked": _THREAD,
@@ -31,6 +35,3 @@ WRONG_TOKEN: Final = frozenset(
     {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"}
 )
 """Error codes of a token that is good for nothing."""
-
-LOCKED_OUT: Final = WRONG_TOKEN | {"team_access_not_granted"}
-"""Error codes of a token that is good for nothing in the workspace it was used for."""

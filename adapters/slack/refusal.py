@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from slack_sdk.errors import SlackApiError
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+
+FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
+"""What a call of slack_sdk raises when it did not succeed."""
 
 NOT_OFFERED: Final = frozenset(  # to this app or in this workspace: asking again is of no use
     {
@@ -20,7 +24,6 @@ NOT_OFFERED: Final = frozenset(  # to this app or in this workspace: asking agai
         "no_permission",
         "not_allowed",
         "not_allowed_token_type",
-        "team_access_not_granted",
         "unknown_method",
     }
 )

@@ -9,11 +9,10 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-import aiohttp
-from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack.refusal import NOT_OFFERED, code_of, retry_after, unsure
+from adapters.slack.refusal import FAILURES, NOT_OFFERED, code_of, retry_after, unsure
 from adapters.slack.settings import Prompt
 from bot.surface import DeliveryError, Place, Status
 
@@ -21,7 +20,6 @@ log = logging.getLogger(__name__)
 
 _SECONDS: Final = 5.0  # a card of the same channel may be waiting behind it
 _MOST: Final = 5_000
-_FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 
 
 class Sessions:
@@ -59,7 +57,7 @@ class Sessions:
             self._offered = code_of(error) not in NOT_OFFERED
             self._refused("what the agent is doing", error)
             return
-        except _FAILURES as error:
+        except FAILURES as error:
             raise DeliveryError(f"Slack status: {type(error).__name__}") from None
         if len(self._shown) >= _MOST:
             self._shown.clear()
@@ -73,7 +71,7 @@ class Sessions:
             )
         except SlackApiError as error:
             self._refused("suggested prompts", error)
-        except _FAILURES as error:
+        except FAILURES as error:
             log.warning("Slack was not reached for suggested prompts: %s", type(error).__name__)
 
     def _refused(self, what: str, error: SlackApiError) -> None:

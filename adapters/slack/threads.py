@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import aiohttp
-from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.events import Identity, Person, readable
 from adapters.slack.people import People, Unknown
-from adapters.slack.refusal import code_of
+from adapters.slack.refusal import FAILURES, code_of
 from bot.surface import Actor, DeliveryError, Earlier, Place, Quoted
 
 log = logging.getLogger(__name__)
@@ -26,7 +25,6 @@ _PAGES: Final = 3
 _NAMES: Final = 20  # authors who are looked up, the latest first; others go by their id
 _TS: Final = re.compile(r"[0-9]{1,12}\.[0-9]{6}")
 _UNSAID: Final = ("channel_join", "channel_leave", "group_join", "group_leave", "tombstone")
-_FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 
 
 async def earlier(
@@ -59,7 +57,7 @@ async def _read(
                 limit=_PAGE,
                 cursor=cursor or None,
             )
-        except (SlackApiError, *_FAILURES) as error:
+        except (SlackApiError, *FAILURES) as error:
             missing = _why(error)
             if not found:
                 raise DeliveryError(missing) from None

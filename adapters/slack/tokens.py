@@ -75,7 +75,7 @@ class Tokens(AsyncSQLAlchemyInstallationStore):
         """Writes every secret under the first key, so that the others can be dropped."""
         async with self._database.transaction("slack keys") as tx:
             for table in (self.bots, self.installations):
-                for row in (await tx.run(table.select())).mappings().all():
+                for row in (await tx.run(table.select().with_for_update())).mappings().all():
                     secrets = {name: row[name] for name in _SECRETS if row.get(name) is not None}
                     if secrets:
                         await tx.run(table.update().where(table.c.id == row["id"]).values(secrets))

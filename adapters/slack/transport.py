@@ -10,6 +10,7 @@ is set)."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,7 +26,17 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack import apology, direct, doctor, events, files, group, sockets, threads
+from adapters.slack import (
+    apology,
+    credentials,
+    direct,
+    doctor,
+    events,
+    files,
+    group,
+    sockets,
+    threads,
+)
 from adapters.slack.background import Background
 from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN
 from adapters.slack.environment import without_traps
@@ -38,7 +49,7 @@ from adapters.slack.twins import Twins
 from adapters.slack.workspaces import OneWorkspace, Workspace, Workspaces, web_client
 from bot import commands
 from bot.clock import Clock
-from bot.finding import Finding
+from bot.finding import Finding, problem
 from bot.surface import Content, Earlier, Entry, Message, Pace, Place, Posted, Status, Together
 from storage.database import Database, DatabaseUnavailable
 
@@ -141,7 +152,11 @@ class SlackSurface:
         return self._listening
 
     async def check(self, places: Sequence[Place], people: Sequence[str]) -> list[Finding]:
-        dispatch, tokens = self._app.async_dispatch, await self._workspaces.tokens()
+        try:
+            tokens = await self._workspaces.tokens()
+        except DatabaseUnavailable as error:
+            return [problem(credentials.TOKEN, str(error))]
+        dispatch = self._app.async_dispatch
         return await doctor.examine(self._settings, tokens, dispatch, self._clock, places, people)
 
     async def run(self, started: asyncio.Event) -> None:
@@ -219,9 +234,12 @@ class SlackSurface:
             """Acknowledged, so that Slack does not repeat what nobody asked for."""
 
         async def tells(body: dict[str, Any], context: AsyncBoltContext) -> None:
-            workspace = context.get("workspace") or await self._workspaces.sent_to(
-                context.enterprise_id, context.team_id, bool(context.is_enterprise_install)
-            )
+            workspace: Workspace | None = context.get("workspace")
+            if workspace is None:
+                with contextlib.suppress(Exception):  # it failed before: there may be another way
+                    workspace = await self._workspaces.sent_to(
+                        context.enterprise_id, context.team_id, bool(context.is_enterprise_install)
+                    )
             client = workspace.client if workspace else web_client(self._settings.base_url)
             await apology.tell(client, body)
 

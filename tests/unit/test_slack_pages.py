@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.slack import limits, pages
+from adapters.slack.blocks import message, minimal
 from bot.card import PAGES_BUDGET, Argument, Card, CardState, Kind, revealed
 from bot.field import Choice, Field
-from bot.text import LINES, reveal
+from bot.text import LINES, reveal, visible
 from tests.fakes.slack import buttons_of, text_of, validate_view
 from tests.fakes.slack.blocks import view_too_large
 from tests.fakes.slack.pings import pings_in
@@ -213,3 +214,33 @@ def test_a_page_that_is_not_there_is_the_nearest_one() -> None:
     drawn = card(arguments=(Argument("a", "x" * 30_000),))
     assert pages.page(drawn, 0) == pages.page(drawn, 1)
     assert pages.page(drawn, 999) == all_pages(drawn)[-1]
+
+
+def test_the_pages_show_one_person_what_the_card_masks_for_a_channel() -> None:
+    masked, exact = Argument("header", "[GitHub token hidden]"), Argument("header", "ghp_whole")
+    drawn = card(arguments=(masked,), exact=(exact,))
+    assert "ghp_whole" in text_of(pages.page(drawn))
+    shown = message(drawn, "T1")
+    assert "ghp_whole" not in str(shown)
+    assert "Show everything" in buttons_of(shown)
+    assert "Show everything" in buttons_of(minimal(drawn))
+    assert "ghp_whole" not in str(minimal(drawn))
+
+
+def test_what_is_in_a_file_is_decided_where_the_file_is() -> None:
+    drawn = card(arguments=(Argument("a", "x"),), file="a.json")
+    assert "Approve" not in buttons_of(pages.page(drawn))
+
+
+@given(st.text(max_size=400).map(lambda text: "a" + text * 5 + "\u200b" * 300 + "tail"))
+@settings(max_examples=40, deadline=None)
+def test_what_is_not_whole_on_a_card_leads_to_everything(text: str) -> None:
+    for drawn in (
+        card(message=text),
+        card(Kind.FORM, message=text, fields=(Field("a", title=text, description=text),)),
+        card(notices=(text,)),
+    ):
+        shown = message(drawn, "T1")
+        told = "".join(text_of(shown).split())
+        whole = "".join(visible(text).split())
+        assert whole in told or "Show everything" in buttons_of(shown)

@@ -289,8 +289,9 @@ async def _edit(
         .values(
             priority=sa.case((outbox.c.priority < priority, outbox.c.priority), else_=priority),
             call_id=sa.func.coalesce(outbox.c.call_id, call_id),
-            attempts=0,  # those were of what it showed before
-            due_at=now,
+            # What failed was what it showed before; a surface that asked to wait is waited for.
+            due_at=sa.case((outbox.c.attempts > 0, now), else_=outbox.c.due_at),
+            attempts=0,
         )
     )
     if merged:

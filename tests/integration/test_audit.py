@@ -171,3 +171,16 @@ async def test_a_broken_log_is_not_sealed(db: Database, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Line 1 was changed"):
         await audit.seal(db, tmp_path / "1", before=NOW + 5, now=NOW)
     assert len([line async for line in audit.export(db)]) == 3
+
+
+async def test_sealing_all_there_is_leaves_a_chain_that_goes_on(
+    db: Database, tmp_path: Path
+) -> None:
+    async with db.transaction("test") as tx:
+        await rows.record(tx, "asked", now=NOW)
+    sealed = await audit.seal(db, tmp_path / "1", before=NOW + 5, now=NOW + 20)
+    async with db.transaction("test") as tx:
+        await rows.record(tx, "asked", now=NOW + 30)
+    rest = [line async for line in audit.export(db)]
+    assert audit.verify(rest, after=sealed.head).fault is None
+    assert [json.loads(line)["event"] for line in rest] == ["sealed", "asked"]

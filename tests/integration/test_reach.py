@@ -23,6 +23,7 @@ from bot.surface import (
     Response,
     Verb,
 )
+from storage import chats
 from storage.database import Database
 from tests.fakes.model import call
 from tests.fakes.surface import MemorySurface
@@ -47,9 +48,17 @@ async def asked(
     return w, chat
 
 
-async def pressed(w: World, chat: Chat, verb: Verb, by: Actor = BEN) -> Response:
+async def pressed(
+    w: World, chat: Chat, verb: Verb, by: Actor = BEN, *, place: Place | None = None
+) -> Response:
     question = await only_question(chat)
-    return await w.service.decide(Decision(nonce=question.nonce, verb=verb, actor=by, via="button"))
+    async with w.core.db.read() as tx:
+        row = await chats.get(tx, chat.id)
+    assert row is not None
+    place = place or row.place
+    return await w.service.decide(
+        Decision(nonce=question.nonce, verb=verb, actor=by, via="button", place=place)
+    )
 
 
 def only_card(w: World) -> Card:
@@ -312,3 +321,30 @@ async def test_an_answer_that_is_said_again_is_attached_once_and_its_rest_is_wit
     assert told[2:] == ["(withdrawn)", "(withdrawn)"]
     (file,) = files(w)
     assert file.data.decode() == paragraphs(9)
+
+
+async def test_a_file_in_the_thread_is_not_approved_from_elsewhere(db: Database) -> None:
+    effects: list[str] = []
+    w, chat = await asked(db, effects)
+    refused = await pressed(w, chat, Verb.APPROVE, place=Place("slack", "T1", "", ""))
+    assert not refused.done
+    assert refused.sentence == (
+        "Its arguments are in a file in its thread: approve it from the card there, or decline it."
+    )
+    await w.settle()
+    assert effects == []
+    assert (await pressed(w, chat, Verb.DECLINE, place=Place("slack", "T1", "", ""))).done
+
+
+async def test_a_copy_elsewhere_of_what_is_in_a_file_offers_no_approve(db: Database) -> None:
+    w = world(db, call("refund", order=LONG), tools=[effect([])])
+    w.surface.directs = True
+    await w.chat()
+    await w.settle()
+    complete = {
+        one.place.channel: one.content.complete
+        for one in w.surface.shown.values()
+        if isinstance(one.content, Card)
+    }
+    assert complete.pop("C1") is True
+    assert set(complete.values()) == {False}

@@ -172,3 +172,23 @@ async def test_every_use_leaves_a_line_and_a_row(db: Database) -> None:
         used = await rules.get(tx, "rule_1")
     assert used is not None
     assert (used.uses, used.used_at) == (1, w.core.now())
+
+
+async def test_a_rule_that_steps_in_for_a_revoked_one_is_counted(db: Database) -> None:
+    effects: list[str] = []
+    w = world(db, call("refund", order="A1"), "done", tools=[effect(effects)])
+    await rule(w, id="rule_a")
+    chat = await w.chat()
+    await chat.step()  # the message becomes history
+    await chat.step()  # the model asks for the call, which rule_a allows
+    assert [one.allowed_by for one in await chat.calls()] == ["rule:rule_a"]
+    async with db.transaction("change_rules") as tx:
+        await rules.revoke(tx, "rule_a", by=BEN.key, now=w.core.now())
+    await rule(w, id="rule_b", uses_left=1)
+    await chat.complete()
+    assert effects == ["refund A1"]
+    assert [one.allowed_by for one in await chat.calls()] == ["rule:rule_b"]
+    async with db.read() as tx:
+        used = await rules.get(tx, "rule_b")
+    assert used is not None
+    assert (used.uses, used.uses_left) == (1, 0)

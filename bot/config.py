@@ -11,7 +11,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import pydantic
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
@@ -22,7 +22,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from bot.approvers import Policies, Policy
+from bot.approvers import NOBODY, Policies, Policy, unreachable
 from bot.ask_user_tool import ask_user_tool, in_thread
 from bot.clock import Clock
 from bot.core import Agent, ToolSource
@@ -32,6 +32,8 @@ from bot.tool import Tool
 from storage.database import wrong_url
 
 DEFAULT_PATH = Path("interlock.toml")
+
+_ASKER: Final = "anybody:who/asks"  # one person more, where the requester may approve
 
 Person = Annotated[str, StringConstraints(pattern=r"^[a-z]+:[^/\s]+/[^/\s]+$")]
 
@@ -243,15 +245,33 @@ def without_approver(
 ) -> list[str]:
     """One sentence for every tool that asks and that nobody may approve: fail closed, and say so
     before anybody waits for it (row B7). `offered`: an agent's tools of servers, once known."""
-    sentences = []
+    sentences: list[str] = []
     for agent in agents.values():
         for tool in (*agent.tools, *(offered or {}).get(agent.name, ())):
-            policy = policies.of(agent.name, tool.name)
-            asks = tool.approval != "never" or policy.ask
-            if asks and not policy.approvers:
-                sentences.append(
-                    f"The tool {tool.name} of the agent {agent.name} asks for approval, but no "
-                    "policy names an approver for it: add one to approvers under [[policies]], "
-                    "or nobody can ever approve it."
-                )
+            might = policies.all_of(agent.name, tool.name, tool.server)
+            for policy in might:
+                asks = tool.approval != "never" or policy.ask
+                why = unreachable(policy, askers=(_ASKER,), tool=tool.name, who=policies.who)
+                if asks and why is not None:
+                    sentences.append(
+                        _unapprovable(agent.name, tool.name, policy, partly=len(might) > 1)
+                    )
     return sentences
+
+
+def _unapprovable(agent: str, tool: str, policy: Policy, *, partly: bool) -> str:
+    asks = f"The tool {tool} of the agent {agent} asks for approval, but"
+    if policy is NOBODY and partly:
+        return (
+            f"{asks} its policies hold for some arguments only: add one without `when` under "
+            "[[policies]], or nobody can ever approve the other calls."
+        )
+    if policy.approvers and policy.quorum > 1:
+        return (
+            f"{asks} the policy {policy.name} wants {policy.quorum} people and names fewer: name "
+            "more approvers under [[policies]] or lower its quorum."
+        )
+    return (
+        f"{asks} no policy names an approver for it: add one to approvers under [[policies]], "
+        "or nobody can ever approve it."
+    )

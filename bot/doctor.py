@@ -106,7 +106,7 @@ async def _surface(
     except ConfigError as error:
         yield problem(name, str(error))
         return
-    named = {person for policy in policies.policies for person in policy.approvers}
+    named = {person for policy in policies.policies for person in policy.people}
     people = sorted(person for person in named if person.startswith(f"{adapter.name}:"))
     for finding in await adapter.check(await _places(database, adapter.name), people):
         yield finding

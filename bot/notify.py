@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 
+from bot.approvers import is_group
 from bot.core import Core, Job
 from bot.question import new_nonce
 from bot.surface import Place, person_of
@@ -23,10 +24,11 @@ async def notify_approvers(
     call_id: str | None,
 ) -> None:
     """A copy of the card `subject` to each decider who is not in the thread: who neither asked the
-    agent nor wrote there. `deciders` are person keys; those whom the chat's own surface does not
-    reach are left out. A copy settles as every other does, and holds `call_id` until it did."""
+    agent nor wrote there. `deciders` as of `audience`; groups, and those whom the chat's own
+    surface does not reach, are left out. A copy settles as every other does, and holds `call_id`
+    until it did."""
     there = {chat.requester, *await messages.authors(tx, chat.id)}
-    for decider in sorted(set(deciders) - there):
+    for decider in sorted(one for one in set(deciders) - there if not is_group(one)):
         place = _direct(core, chat, decider)
         if place is None:
             continue

@@ -14,9 +14,10 @@ from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.lease import Held
 from bot.opening import open_approval, open_ask
 from bot.question import Asked, Purpose, fields_of
+from bot.quorum import YES
 from bot.record import Recorder
 from bot.reply import say
-from bot.surface import Actor, person_of
+from bot.surface import person_of
 from bot.tool import (
     Action,
     Answered,
@@ -156,16 +157,19 @@ class CallRunner:
             return False
         if row.allowed_by is None or row.allowed_by.startswith("rule:"):
             return True
-        return row.digest in await _digests_allowed(tx, row, row.allowed_by)
+        return row.digest in (await _allowed(tx, row)).get(row.allowed_by, ())
 
     async def _permitted(self, tx: Tx, row: CallRow, tool: Tool) -> bool:
         """Asks the gate again: it can only have become stricter (rule 7)."""
         chat = self.held.chat
-        policy = self.core.policies.of(chat.agent, row.name)
+        policies = self.core.policies
+        policy = policies.of_call(chat.agent, row)
         in_force = await rules.in_force(tx, chat, self.core.now())
         in_force += await self._last_use(tx, row, in_force)
         askers = askers_of(row, chat)
-        verdict = gate(tool, row.args, policy=policy, askers=askers, rules=in_force)
+        verdict = gate(
+            tool, row.args, policy=policy, askers=askers, rules=in_force, who=policies.who
+        )
         match verdict:
             case Run():
                 return True
@@ -173,7 +177,7 @@ class CallRunner:
                 await self._refuse(tx, row, "denied", reason, to=CallState.DECLINED)
                 return False
             case AskFirst():
-                if row.allowed_by and self._still_approves(row, person_of(row.allowed_by)):
+                if await self._still_approved(tx, row):
                     return True
                 await calls.move(
                     tx, row.id, was=[CallState.READY], to=CallState.WAITING, allowed_by=None
@@ -193,19 +197,27 @@ class CallRunner:
             return []
         return [] if rule.expires_at is not None and rule.expires_at <= self.core.now() else [rule]
 
-    def _still_approves(self, row: CallRow, actor: Actor | None) -> bool:
-        if actor is None:
-            return False
-        chat = self.held.chat
-        policy = self.core.policies.of(chat.agent, row.name)
-        why = refusal(
-            actor,
-            purpose=Purpose.APPROVAL,
-            policy=policy,
-            askers=askers_of(row, chat),
-            tool=row.name,
-        )
-        return why is None
+    async def _still_approved(self, tx: Tx, row: CallRow) -> bool:
+        """Whether as many different people as today's policy wants have allowed this very call,
+        each of whom it lets approve today."""
+        chat, policies = self.held.chat, self.core.policies
+        policy = policies.of_call(chat.agent, row)
+        people = set()
+        for key, digests in (await _allowed(tx, row)).items():
+            actor = person_of(key)
+            if actor is None or row.digest not in digests:
+                continue
+            why_not = refusal(
+                actor,
+                purpose=Purpose.APPROVAL,
+                policy=policy,
+                askers=askers_of(row, chat),
+                tool=row.name,
+                who=policies.who,
+            )
+            if why_not is None:
+                people.add(policies.who(key))
+        return len(people) >= max(1, policy.quorum)
 
     async def _refuse(
         self, tx: Tx, row: CallRow, outcome: str, result: str, to: CallState = CallState.FAILED
@@ -283,14 +295,14 @@ class _Journal:
             )
 
 
-async def _digests_allowed(tx: Tx, row: CallRow, actor: str) -> set[str]:
-    """The digests of this call that this person allowed."""
-    found = set()
+async def _allowed(tx: Tx, row: CallRow) -> dict[str, set[str]]:
+    """Who allowed this call to run, with the digests of it that they allowed."""
+    found: dict[str, set[str]] = {}
     for question in await questions.of_call(tx, row.id):
         if question.purpose != Purpose.ASK:
             for decision in await questions.decisions_on(tx, question.id):
-                if decision.actor == actor and decision.verb in ("approve", "answer"):
-                    found.add(decision.digest)
+                if decision.verb in YES:
+                    found.setdefault(decision.actor, set()).add(decision.digest)
     return found
 
 

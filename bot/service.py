@@ -163,7 +163,8 @@ class Service:
         card = None
         with contextlib.suppress(DatabaseUnavailable):  # it is decided, whatever comes now
             card = await self._card(event.nonce)
-        return Response(done=ruling.first, sentence=_told(ruling, card), settled=card)
+        done = ruling.first or bool(ruling.recorded)
+        return Response(done=done, sentence=_told(ruling, card), settled=card)
 
     async def decide_together(self, event: GroupDecision) -> Response:
         """Somebody approved or declined several questions of one card at once."""
@@ -251,5 +252,7 @@ class Service:
 
 def _told(ruling: Ruling, card: Card | None) -> str:
     """What the one who decided is told: that it counts, or who was first."""
+    if ruling.recorded:
+        return ruling.recorded
     outcome = "" if card is None else card.outcome
     return outcome if ruling.first else f"This was settled before. {outcome}".strip()

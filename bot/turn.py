@@ -323,9 +323,12 @@ class TurnRunner:
         verdict = gate(
             proposal.tool,
             proposal.args,
-            policy=self.core.policies.of(round_.agent.name, proposal.tool.name),
+            policy=self.core.policies.of(
+                round_.agent.name, proposal.tool.name, proposal.tool.server, proposal.args
+            ),
             askers=round_.askers,
             rules=round_.in_force,
+            who=self.core.policies.who,
         )
         match verdict:
             case Run(rule):

@@ -1,4 +1,4 @@
-"""Which policy decides about a call: by its server and its arguments, and who is the same person."""
+"""Which policy decides about a call, by its server and its arguments; who is the same person."""
 
 from __future__ import annotations
 

@@ -7,14 +7,15 @@ import asyncio
 import pytest
 
 from bot.approvers import Policies, Policy
+from bot.card import CardState
 from bot.chat import Chat
 from bot.question import NotAllowed, Question, Verb
-from bot.surface import Actor, Decision, GroupDecision, Response
+from bot.surface import Actor, Decision, Response
 from storage import questions
 from storage.database import Database
 from storage.questions import QuestionState
 from tests.fakes.model import call
-from tests.group_world import three
+from tests.group_world import asks, decide, group_world, states
 from tests.integration.test_races import click, other_db, other_process, place_of
 from tests.world import ANA, BEN, CYN, World, audited, effect, only_question, world
 
@@ -87,7 +88,7 @@ async def test_the_same_person_twice_changes_nothing_and_is_told(db: Database) -
 @pytest.mark.parametrize("by", [BEN, CYN], ids=["who approved", "another"])
 async def test_any_decline_ends_it(db: Database, by: Actor) -> None:
     effects: list[str] = []
-    w, chat, question = await pending(db, effects)
+    w, _, question = await pending(db, effects)
     await press(w, question, BEN)
 
     assert (await press(w, question, by, Verb.DECLINE)).done
@@ -120,7 +121,7 @@ async def test_two_accounts_of_one_person_are_one_person(db: Database) -> None:
 @pytest.mark.row("B10")
 async def test_of_two_approvers_at_once_both_count_and_it_runs_once(
     db: Database,
-    other_db: Database,  # noqa: F811
+    other_db: Database,
 ) -> None:
     effects: list[str] = []
     w, chat, question = await pending(db, effects)
@@ -226,6 +227,36 @@ async def test_fewer_people_than_the_quorum_refuse_the_call_when_it_is_made(
     assert w.surface.cards() == []
     (why,) = [one.detail["why"] for one in await audited(chat, "not_run")]
     assert why == (
-        "Nobody can approve refund here: the policy two asks for 2 people, "
-        "and only 1 can approve."
+        "Nobody can approve refund here: the policy two asks for 2 people, and only 1 can approve."
     )
+
+
+@pytest.mark.row("B10")
+async def test_a_shared_card_is_approved_by_two_and_says_how_far_it_is(db: Database) -> None:
+    effects: list[str] = []
+    w = group_world(db, asks(5), [effect(effects)], policies=[TWO])
+    await w.chat()
+    await w.settle()
+    (group,) = w.surface.groups()
+
+    first = await decide(w, group, by=BEN)
+    again = await decide(w, group, by=BEN)
+    await w.settle()
+
+    assert (first.done, first.sentence) == (
+        True,
+        "Recorded; others have to approve 5 of them too.",
+    )
+    assert not again.done
+    assert again.sentence.startswith("You approved this before")
+    assert effects == []
+    (group,) = w.surface.groups()
+    assert all("1 of 2 approved: ben" in card.notices for card in group.cards)
+
+    await decide(w, group, by=CYN, only=[0, 1])
+    await decide(w, group, Verb.DECLINE, by=CYN, only=[2, 3, 4])
+    await w.settle()
+
+    assert sorted(effects) == ["refund A0", "refund A1"]
+    (group,) = w.surface.groups()
+    assert states(group) == [CardState.DONE] * 2 + [CardState.REFUSED] * 3

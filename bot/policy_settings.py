@@ -25,7 +25,7 @@ from bot.secrets import ConfigError
 ASKER: Final = "anybody:who/asks"  # one person more, where the requester may approve
 
 _PERSON: Final = re.compile(r"[a-z]+:[^/\s]+/(?!role:)[^/\s@#][^/\s]*")
-_GROUP: Final = re.compile(r"slack:[A-Z0-9]+/(@S|#[CG])[A-Z0-9]+")
+_GROUP: Final = re.compile(r"slack:(T[A-Z0-9]+/@S|[TE][A-Z0-9]+/#[CG])[A-Z0-9]+")
 _NAME: Final = re.compile(r"[^:/]+")
 
 

@@ -11,13 +11,14 @@ import structlog
 from bot.approvers import askers_of, refusal
 from bot.core import Core, ToolsUnavailable
 from bot.gate import AskFirst, Deny, Run, digest, gate
+from bot.groups import with_groups
 from bot.lease import Held
 from bot.opening import open_approval, open_ask
 from bot.question import Asked, Purpose, fields_of
 from bot.quorum import YES
 from bot.record import Recorder
 from bot.reply import say
-from bot.surface import person_of
+from bot.surface import Actor, person_of
 from bot.tool import (
     Action,
     Answered,
@@ -68,7 +69,8 @@ class CallRunner:
     async def run(self, call_id: str) -> None:
         """Raises NobodyToAsk when the call asked where nobody can be asked; the call is closed."""
         tool, missing = await self._tool(call_id)
-        claimed = await self._claim(call_id, tool, missing)
+        approvers = await self._approvers(call_id)
+        claimed = await self._claim(call_id, tool, missing, approvers)
         if claimed is None:
             return
         row, tool = claimed.row, claimed.tool
@@ -116,7 +118,18 @@ class CallRunner:
         except ToolsUnavailable as error:
             return None, str(error)
 
-    async def _claim(self, call_id: str, tool: Tool | None, missing: str) -> _Claimed | None:
+    async def _approvers(self, call_id: str) -> dict[str, Actor]:
+        """Who allowed the call, by their keys, with the groups they are in by now; asked before the
+        transaction as well."""
+        async with self.core.db.read() as tx:
+            row = await calls.get(tx, call_id)
+            keys = () if row is None or row.allowed_by is None else await _allowed(tx, row)
+        people = [person for key in keys if (person := person_of(key)) is not None]
+        return {one.key: await with_groups(self.core, one) for one in people}
+
+    async def _claim(
+        self, call_id: str, tool: Tool | None, missing: str, approvers: Mapping[str, Actor]
+    ) -> _Claimed | None:
         async with self.core.db.transaction("claim_call") as tx:
             await self.held.fence(tx)
             row = await calls.get(tx, call_id, lock=True)
@@ -134,7 +147,7 @@ class CallRunner:
                     f"{row.name} did not run: its arguments are not those that were allowed.",
                 )
                 return None
-            if not await self._permitted(tx, row, tool):
+            if not await self._permitted(tx, row, tool, approvers):
                 return None
             await calls.claim(tx, row.id, epoch=self.held.chat.epoch, now=self.core.now())
             await audit.record(
@@ -159,7 +172,9 @@ class CallRunner:
             return True
         return row.digest in (await _allowed(tx, row)).get(row.allowed_by, ())
 
-    async def _permitted(self, tx: Tx, row: CallRow, tool: Tool) -> bool:
+    async def _permitted(
+        self, tx: Tx, row: CallRow, tool: Tool, approvers: Mapping[str, Actor]
+    ) -> bool:
         """Asks the gate again: it can only have become stricter (rule 7)."""
         chat = self.held.chat
         policies = self.core.policies
@@ -177,7 +192,7 @@ class CallRunner:
                 await self._refuse(tx, row, "denied", reason, to=CallState.DECLINED)
                 return False
             case AskFirst():
-                if await self._still_approved(tx, row):
+                if await self._still_approved(tx, row, approvers):
                     return True
                 await calls.move(
                     tx, row.id, was=[CallState.READY], to=CallState.WAITING, allowed_by=None
@@ -197,14 +212,14 @@ class CallRunner:
             return []
         return [] if rule.expires_at is not None and rule.expires_at <= self.core.now() else [rule]
 
-    async def _still_approved(self, tx: Tx, row: CallRow) -> bool:
+    async def _still_approved(self, tx: Tx, row: CallRow, approvers: Mapping[str, Actor]) -> bool:
         """Whether as many different people as today's policy wants have allowed this very call,
         each of whom it lets approve today."""
         chat, policies = self.held.chat, self.core.policies
         policy = policies.of_call(chat.agent, row)
         people = set()
         for key, digests in (await _allowed(tx, row)).items():
-            actor = person_of(key)
+            actor = approvers.get(key)
             if actor is None or row.digest not in digests:
                 continue
             why_not = refusal(

@@ -338,6 +338,9 @@ class Surface(Protocol):
         """Draws the home page that this person has open anew (Entry.home), where the surface has
         home pages; whoever is gone is left out."""
 
+    async def members(self, organisation: str, group: str) -> frozenset[str]:
+        """The users in a group that a policy names (`@ID`, `#ID`), at most a minute old."""
+
     def split(self, text: str) -> list[str]:
         """A long reply as parts that each fit one message, in order, nothing left out."""
 

@@ -133,10 +133,12 @@ NOBODY = Policy(name="none", remember=False)
 @dataclass(frozen=True, slots=True)
 class Policies:
     """All policies in the order of the configuration; the first that covers a call counts.
-    `people`: the name of the person behind a key, for those with several."""
+    `people`: the name of the person behind a key, for those with several. `admins`: who is told
+    when nobody could approve a call."""
 
     policies: Sequence[Policy] = ()
     people: Mapping[str, str] = field(default_factory=dict)
+    admins: Collection[str] = ()
 
     def of(
         self, agent: str, tool: str, server: str = "", args: Mapping[str, Any] | None = None

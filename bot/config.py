@@ -27,7 +27,7 @@ from bot.ask_user_tool import ask_user_tool, in_thread
 from bot.clock import Clock
 from bot.core import Agent, ToolSource
 from bot.model import InvalidModel, Model
-from bot.policy_settings import ASKER, People, PolicySettings, policies_from
+from bot.policy_settings import ASKER, Admin, People, PolicySettings, policies_from
 from bot.secrets import ConfigError, secret
 from bot.tool import Tool
 from storage.database import wrong_url
@@ -78,6 +78,7 @@ class Config(BaseSettings):
     agents: dict[str, AgentSettings] = {}
     policies: tuple[PolicySettings, ...] = ()
     people: People = {}
+    admins: tuple[Admin, ...] = ()
     servers: dict[str, dict[str, Any]] = {}
     surfaces: dict[str, dict[str, Any]] = {}
     server: ServerSettings = ServerSettings()
@@ -131,7 +132,7 @@ def _sentences(path: Path, error: pydantic.ValidationError) -> Iterator[str]:
 
 def policies_of(config: Config) -> Policies:
     """Raises ConfigError."""
-    return policies_from(config.policies, config.people, config.servers)
+    return policies_from(config.policies, config.people, config.servers, config.admins)
 
 
 def agents_of(config: Config, clock: Clock) -> dict[str, Agent]:

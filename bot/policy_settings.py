@@ -55,6 +55,13 @@ def _people(people: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
     return people
 
 
+def _admin(key: str) -> str:
+    if key.startswith("console:"):
+        raise ValueError(f"names {key}, who cannot be sent a direct message: name them on Slack")
+    return _person(key)
+
+
+Admin = Annotated[str, AfterValidator(_admin)]
 Person = Annotated[str, AfterValidator(_person)]
 People = Annotated[dict[str, tuple[Person, ...]], AfterValidator(_people)]
 _Number = Annotated[StrictInt | StrictFloat, Field(allow_inf_nan=False)]
@@ -141,10 +148,11 @@ def policies_from(
     settings: Sequence[PolicySettings],
     people: Mapping[str, Sequence[str]],
     servers: Collection[str],
+    admins: Collection[str] = (),
 ) -> Policies:
     """`servers`: the names that are configured. Raises ConfigError for what could never hold."""
     links = {key: name for name, keys in people.items() for key in keys}
-    policies = Policies(tuple(one.policy() for one in settings), links)
+    policies = Policies(tuple(one.policy() for one in settings), links, frozenset(admins))
     wrong: list[str] = []
     for number, one in enumerate(policies.policies):
         for pattern in one.servers:

@@ -13,6 +13,7 @@ from bot.core import Core, ToolsUnavailable
 from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.groups import with_groups
 from bot.lease import Held
+from bot.notify import tell_admins
 from bot.opening import open_approval, open_ask
 from bot.question import Asked, Purpose, fields_of
 from bot.quorum import YES
@@ -190,6 +191,7 @@ class CallRunner:
                 return True
             case Deny(reason):
                 await self._refuse(tx, row, "denied", reason, to=CallState.DECLINED)
+                await tell_admins(self.core, tx, chat, row, reason)
                 return False
             case AskFirst():
                 if await self._still_approved(tx, row, approvers):

@@ -66,6 +66,9 @@ def written(tmp_path: Path, text: str) -> Path:
             "policies.0.when.0 a needs a plain path",
         ),
         (POLICY + "expires_after = 5", "policies.0.expires_after is not a setting"),
+        ('admins = ["ana"]\n' + AGENT, "admins.0 must name a person"),
+        ('admins = ["slack:T1/@S1"]\n' + AGENT, "admins.0 must name a person"),
+        ('admins = ["console:local/ana"]\n' + AGENT, "admins.0 names console:local/ana, who"),
         (AGENT + '[people]\nana = ["U1"]', "people.ana.0 must name a person"),
         (AGENT + '[people]\nana = ["slack:T1/@S1"]', "people.ana.0 must name a person"),
         (
@@ -188,7 +191,8 @@ def test_the_first_policy_that_covers_a_tool_counts(tmp_path: Path) -> None:
 
 
 WHOLE = (
-    POLICY
+    'admins = ["slack:T1/U9"]\n'
+    + POLICY
     + """
 tools = ["pay"]
 servers = ["bank", "*"]
@@ -216,6 +220,7 @@ def test_a_policy_is_read_with_all_that_it_can_say(tmp_path: Path) -> None:
     args = {"amount": 100, "currency": "EUR", "urgent": True, "account": "/main/a"}
 
     assert policy.quorum == 2
+    assert policies.admins == {"slack:T1/U9"}
     assert policies.groups == {"slack:T1/@S1", "slack:T1/#C1"}
     assert policies.who("console:local/ana") == policies.who("slack:T1/U1") == "ana"
     assert policy.covers("ops", "pay", "bank", args)

@@ -439,4 +439,4 @@ class Adapter(Surface, Protocol):
 
     async def check(self, places: Sequence[Place], people: Sequence[str]) -> list[Finding]:
         """What `interlock doctor` finds, without `run`: `places` are channels where chats live,
-        `people` the approvers of this surface (Actor.key). Never raises."""
+        `people` the approvers of this surface, people and groups. Never raises."""

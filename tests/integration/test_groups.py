@@ -188,3 +188,12 @@ async def test_an_approval_of_a_member_is_not_remembered(sqlite_db: Database) ->
         nonce=question.nonce, verb=Verb.APPROVE, actor=BEN, via="button", remember="chat"
     )
     assert "does not let your approvals" in (await w.service.decide(event)).sentence
+
+
+async def test_a_guest_who_is_in_the_group_does_not_stop_the_chat(sqlite_db: Database) -> None:
+    w, chat, _ = await pending(sqlite_db, [], S1={"BEN"})
+
+    guest = replace(BEN, is_guest=True)
+    event = Command(name="stop", actor=guest, place=await place_of(chat))
+
+    assert (await w.service.command(event)).startswith("Only the person who asked the agent")

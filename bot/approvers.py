@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from bot.hours import WorkingHours
 from bot.question import Purpose
 from bot.rules import Condition
 from bot.surface import Actor
@@ -26,15 +25,11 @@ class Policy:
     """Who decides about the tools it covers.
 
     `tools`, `agents`, `servers`: names or patterns (`deploy_*`); `when`: conditions on the
-    arguments. `approvers`: people as `surface:organisation/user`, groups as `…/@ID` (a user group),
-    `…/#ID` (the members of a channel), `…/role:NAME`, REQUESTER, ANYONE. `quorum`: how many
-    different people must approve. `self_approval`: whether the one who asked the agent may approve.
-    `ask`: ask for these tools even where the tool itself would not. `remember`: whether an approver
-    may let a tool run without asking for the rest of a thread. `rule_makers`: who may make rules
-    that reach further. `carrier`: what the tools do stands in their arguments (a shell, an HTTP
-    request), so that no rule may allow them whole.
-
-    Times are seconds, in working time where there are `hours`; None: never."""
+    arguments. `approvers`: people as `surface:organisation/user`, groups as `…/@ID` (a user group)
+    and `…/#ID` (the members of a channel), REQUESTER, ANYONE. `quorum`: how many different people
+    must approve. `self_approval`: whether the one who asked the agent may approve. `ask`: ask for
+    these tools even where the tool itself would not. `remember`: whether an approver whom it names
+    may let a tool run without asking for the rest of a thread."""
 
     name: str
     tools: tuple[str, ...] = ("*",)
@@ -46,13 +41,6 @@ class Policy:
     self_approval: bool = False
     ask: bool = False
     remember: bool = True
-    rule_makers: frozenset[str] = frozenset()
-    carrier: bool = False
-    remind_after: float | None = None
-    escalate_after: float | None = None
-    escalate_to: frozenset[str] = frozenset()
-    expires_after: float | None = None
-    hours: WorkingHours | None = None
 
     def covers(
         self, agent: str, tool: str, server: str = "", args: Mapping[str, Any] | None = None
@@ -69,24 +57,21 @@ class Policy:
     def of_agent(self, agent: str) -> bool:
         return any(fnmatchcase(agent, one) for one in self.agents)
 
-    def escalated(self) -> Policy:
-        """The policy once the next approvers were called in."""
-        return replace(self, approvers=self.approvers | self.escalate_to)
-
     @property
     def people(self) -> frozenset[str]:
         """The approvers who are named one by one."""
-        return frozenset(one for one in self.approvers if not _is_group(one))
+        return frozenset(one for one in self.approvers if not is_group(one))
 
     @property
     def groups(self) -> frozenset[str]:
         """The approvers whose members only the surface knows."""
-        return frozenset(one for one in self.approvers if _is_group(one))
+        return frozenset(one for one in self.approvers if is_group(one))
 
 
-def _is_group(entry: str) -> bool:
+def is_group(entry: str) -> bool:
+    """Whether an approver is more than one person."""
     _, slash, user = entry.partition("/")
-    return not slash or user.startswith(("@", "#", "role:"))
+    return not slash or user.startswith(("@", "#"))
 
 
 def themselves(key: str) -> str:
@@ -109,9 +94,22 @@ def audience(
     return {
         "policy": policy.name,
         "deciders": sorted(deciders),
-        "remember": policy.remember,
+        "remember": policy.remember
+        and quorum == 1
+        and bool(policy.people or REQUESTER in policy.approvers),
         "quorum": quorum,
     }
+
+
+def may_remember(
+    policy: Policy, key: str, *, askers: Collection[str], who: Who = themselves
+) -> bool:
+    """Whether this person's approval may stand for later calls: where it is enough, and of somebody
+    named, for who is in a group then is not known now."""
+    named = {who(one) for one in policy.people}
+    if REQUESTER in policy.approvers:
+        named |= {who(one) for one in askers}
+    return policy.remember and policy.quorum == 1 and who(key) in named
 
 
 def _able(policy: Policy, askers: Collection[str], who: Who = themselves) -> frozenset[str]:
@@ -119,7 +117,7 @@ def _able(policy: Policy, askers: Collection[str], who: Who = themselves) -> fro
     asked = {who(one) for one in askers}
     able = policy.approvers - {REQUESTER}
     if not policy.self_approval:
-        able = frozenset(one for one in able if _is_group(one) or who(one) not in asked)
+        able = frozenset(one for one in able if is_group(one) or who(one) not in asked)
     return able | frozenset(askers) if REQUESTER in policy.approvers else able
 
 
@@ -135,16 +133,21 @@ NOBODY = Policy(name="none", remember=False)
 @dataclass(frozen=True, slots=True)
 class Policies:
     """All policies in the order of the configuration; the first that covers a call counts.
-    `people`: the name of the person behind a key, for those with several."""
+    `people`: the name of the person behind a key, for those with several. `admins`: who is told
+    when nobody could approve a call."""
 
     policies: Sequence[Policy] = ()
     people: Mapping[str, str] = field(default_factory=dict)
+    admins: Collection[str] = ()
 
     def of(
         self, agent: str, tool: str, server: str = "", args: Mapping[str, Any] | None = None
     ) -> Policy:
         found = (one for one in self.policies if one.covers(agent, tool, server, args))
         return next(found, NOBODY)
+
+    def of_call(self, agent: str, call: CallRow) -> Policy:
+        return self.of(agent, call.name, call.server, call.args)
 
     def all_of(self, agent: str, tool: str, server: str = "") -> list[Policy]:
         """Every policy that might count for some call of the tool."""
@@ -158,7 +161,7 @@ class Policies:
     @property
     def groups(self) -> frozenset[str]:
         """Every group that any policy names: what a surface has to look up at a click."""
-        named = [one.groups | one.escalated().groups for one in self.policies]
+        named = [one.groups for one in self.policies]
         return frozenset().union(*named) - {REQUESTER, ANYONE}
 
 
@@ -238,8 +241,8 @@ def unreachable(
     """Why an approval could never be given, in one sentence; None: it can. A group is taken to
     have enough members."""
     able = _able(policy, askers, who)
-    people = {who(one) for one in able if not _is_group(one)}
-    if any(_is_group(one) for one in able) or len(people) >= max(1, policy.quorum):
+    people = {who(one) for one in able if not is_group(one)}
+    if any(is_group(one) for one in able) or len(people) >= max(1, policy.quorum):
         return None
     if people:
         return (

@@ -216,6 +216,8 @@ def draw(
     unread = None if asks else unreachable(call, attached)
     filed = not asks and attached is Attached.THERE and reach(call.args) is Reach.FILE
     notices = [question.body[key] for key in ("notice", "stale") if question.body.get(key)]
+    if state is CardState.OPEN and (several := _several(question)) is not None:
+        notices.append(several)
     if unread is not None and state is CardState.OPEN and question.purpose == Purpose.APPROVAL:
         notices.append(unread)
     if filed:
@@ -251,6 +253,16 @@ def draw(
 
 def _masked(field: Field) -> Field:
     return _retold(field, mask)
+
+
+def _several(question: QuestionRow) -> str | None:
+    """Who of the people who all must approve has; None where one is enough (see bot.quorum)."""
+    approved = question.body.get("approved")
+    if approved is not None:
+        names = ", ".join(approved["by"])
+        return f"{approved['count']} of {approved['needed']} approved: {names}"
+    needed = question.audience.get("quorum", 1)
+    return f"{needed} different people must approve this." if needed > 1 else None
 
 
 def _title(question: QuestionRow, call: CallRow, agent: str) -> str:

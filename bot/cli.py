@@ -36,6 +36,7 @@ from bot.example_config import EXAMPLE
 from bot.finding import Health
 from bot.jobs import EmbeddedEngine
 from bot.listing import describe
+from bot.policy_settings import weak
 from bot.secrets import ConfigError
 from bot.surface import Actor
 from bot.task import Tasks
@@ -103,6 +104,8 @@ def check(config: ConfigOption = DEFAULT_PATH) -> None:
     problems = without_approver(agents_of(settings, WallClock()), policies_of(settings))
     if problems:
         raise ConfigError("\n".join(problems))
+    for sentence in weak(policies_of(settings)):
+        out.print(Text(sentence))
     for name, section in settings.surfaces.items():
         _app(settings).open_surface(name, section)
     out.print(Text(f"{config} is fine."))

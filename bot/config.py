@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pydantic
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -22,18 +22,17 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from bot.approvers import Policies, Policy
+from bot.approvers import NOBODY, Policies, Policy, unreachable
 from bot.ask_user_tool import ask_user_tool, in_thread
 from bot.clock import Clock
 from bot.core import Agent, ToolSource
 from bot.model import InvalidModel, Model
+from bot.policy_settings import ASKER, Admin, People, PolicySettings, policies_from
 from bot.secrets import ConfigError, secret
 from bot.tool import Tool
 from storage.database import wrong_url
 
 DEFAULT_PATH = Path("interlock.toml")
-
-Person = Annotated[str, StringConstraints(pattern=r"^[a-z]+:[^/\s]+/[^/\s]+$")]
 
 
 class _Section(BaseModel):
@@ -57,29 +56,6 @@ class AgentSettings(_Section):
     first_tool: str | None = None
 
 
-class PolicySettings(_Section):
-    """Who may approve which tools; the first policy that covers a tool counts."""
-
-    name: str
-    tools: tuple[str, ...] = ("*",)
-    agents: tuple[str, ...] = ("*",)
-    approvers: tuple[Person, ...] = ()
-    self_approval: bool = False
-    ask: bool = False
-    remember: bool = True
-
-    def policy(self) -> Policy:
-        return Policy(
-            name=self.name,
-            tools=self.tools,
-            agents=self.agents,
-            approvers=frozenset(self.approvers),
-            self_approval=self.self_approval,
-            ask=self.ask,
-            remember=self.remember,
-        )
-
-
 class ServerSettings(_Section):
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65535)
@@ -101,6 +77,8 @@ class Config(BaseSettings):
     database: Annotated[str, AfterValidator(_database)] = "sqlite:///interlock.db"
     agents: dict[str, AgentSettings] = {}
     policies: tuple[PolicySettings, ...] = ()
+    people: People = {}
+    admins: tuple[Admin, ...] = ()
     servers: dict[str, dict[str, Any]] = {}
     surfaces: dict[str, dict[str, Any]] = {}
     server: ServerSettings = ServerSettings()
@@ -145,17 +123,16 @@ def _sentences(path: Path, error: pydantic.ValidationError) -> Iterator[str]:
                 what = "is missing"
             case "extra_forbidden":
                 what = "is not a setting: remove it or correct its name"
-            case "string_pattern_mismatch" if "approvers" in one["loc"]:
-                what = "must name a person as surface:organisation/user, like slack:T0123/U0456"
             case "value_error":
-                what = str(one["ctx"]["error"])
+                what = str(one["ctx"]["error"]).removesuffix(".")
             case _:
                 what = f"is wrong: {one['msg'][0].lower()}{one['msg'][1:]}"
         yield f"{path}: {setting} {what}."
 
 
 def policies_of(config: Config) -> Policies:
-    return Policies(tuple(one.policy() for one in config.policies))
+    """Raises ConfigError."""
+    return policies_from(config.policies, config.people, config.servers, config.admins)
 
 
 def agents_of(config: Config, clock: Clock) -> dict[str, Agent]:
@@ -243,15 +220,57 @@ def without_approver(
 ) -> list[str]:
     """One sentence for every tool that asks and that nobody may approve: fail closed, and say so
     before anybody waits for it (row B7). `offered`: an agent's tools of servers, once known."""
-    sentences = []
+    sentences: list[str] = []
     for agent in agents.values():
         for tool in (*agent.tools, *(offered or {}).get(agent.name, ())):
-            policy = policies.of(agent.name, tool.name)
-            asks = tool.approval != "never" or policy.ask
-            if asks and not policy.approvers:
-                sentences.append(
-                    f"The tool {tool.name} of the agent {agent.name} asks for approval, but no "
-                    "policy names an approver for it: add one to approvers under [[policies]], "
-                    "or nobody can ever approve it."
+            might = policies.all_of(agent.name, tool.name, tool.server)
+            for policy in might:
+                asks = tool.approval != "never" or policy.ask
+                why = unreachable(policy, askers=(ASKER,), tool=tool.name, who=policies.who)
+                if asks and why is not None:
+                    sentences.append(
+                        _unapprovable(agent.name, tool.name, policy, partly=len(might) > 1)
+                    )
+    return [*sentences, *_without_argument(agents, policies, offered or {})]
+
+
+def _without_argument(
+    agents: Mapping[str, Agent], policies: Policies, offered: Mapping[str, Sequence[Tool]]
+) -> Iterator[str]:
+    """A condition on an argument that no tool has never holds, and the next policy would count. Not
+    told while a server may still have such a tool."""
+    for policy in policies.policies:
+        if any(
+            a.sources and a.name not in offered and policy.of_agent(a.name) for a in agents.values()
+        ):
+            continue
+        covered = [
+            tool.parameters.get("properties", {})
+            for agent in agents.values()
+            for tool in (*agent.tools, *offered.get(agent.name, ()))
+            if policy.covers(agent.name, tool.name, tool.server)
+        ]
+        for one in policy.when if covered else ():
+            if not any({one.argument, one.argument.split(".")[0]} & set(has) for has in covered):
+                yield (
+                    f"The policy {policy.name} looks at the argument {one.argument}, which no tool "
+                    "that it covers has: correct it, or the policy never counts."
                 )
-    return sentences
+
+
+def _unapprovable(agent: str, tool: str, policy: Policy, *, partly: bool) -> str:
+    asks = f"The tool {tool} of the agent {agent} asks for approval, but"
+    if policy is NOBODY and partly:
+        return (
+            f"{asks} its policies hold for some arguments only: add one without `when` under "
+            "[[policies]], or nobody can ever approve the other calls."
+        )
+    if policy.approvers and policy.quorum > 1:
+        return (
+            f"{asks} the policy {policy.name} wants {policy.quorum} people and names fewer: name "
+            "more approvers under [[policies]] or lower its quorum."
+        )
+    return (
+        f"{asks} no policy names an approver for it: add one to approvers under [[policies]], "
+        "or nobody can ever approve it."
+    )

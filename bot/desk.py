@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
-from bot.approvers import askers_of, refusal
+from bot.approvers import askers_of, may_remember, refusal
 from bot.card import outcome_sentence
 from bot.closing import redraw, supersede_open
 from bot.core import Core, Job, new_id
 from bot.drawing import unread
 from bot.field import AnswerError, coerce
-from bot.gate import Deny, digest, gate
+from bot.gate import AskFirst, Deny, digest, gate
 from bot.outcome import GIVE_UP, RAN, interrupted, outcome_choice
 from bot.question import (
     AlreadyRunning,
@@ -28,6 +28,7 @@ from bot.question import (
     fields_of,
     question_of,
 )
+from bot.quorum import Tally, tally
 from bot.surface import Actor, Place
 from bot.tool import BadArguments
 from storage import audit, calls, chats, outbox, questions, rules
@@ -43,13 +44,15 @@ API = "api"  # a program, which has the arguments whole; surfaces name themselve
 @dataclass(frozen=True, slots=True)
 class Ruling:
     """How a question stands after a decision. `first`: it was this decision that settled it;
-    otherwise `name` and `at` say who was first and when."""
+    otherwise `name` and `at` say who was first and when, unless `recorded` says that it counts and
+    that others have to approve too."""
 
     question_id: str
     first: bool
     state: QuestionState
     name: str
     at: float
+    recorded: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,9 +211,12 @@ class Desk:
         try:
             effect = self._effect(case)
             await self._remember(tx, case, effect)
+            counted = await self._count(tx, case, effect)
         except (QuestionError, AnswerError) as error:
             return error
-        return await self._apply(tx, case, effect, via)
+        if counted is not None and not counted.reached:
+            return await self._one_of_several(tx, case, counted)
+        return await self._apply(tx, case, effect, counted)
 
     async def _find(self, tx: Tx, key: str) -> QuestionRow | None:
         return await questions.by_nonce(tx, key) or await questions.get(tx, key)
@@ -243,9 +249,10 @@ class Desk:
         return refusal(
             by,
             purpose=Purpose(row.purpose),
-            policy=self.core.policies.of(chat.agent, call.name),
+            policy=self.core.policies.of_call(chat.agent, call),
             askers=askers_of(call, chat),
             tool=call.name,
+            who=self.core.policies.who,
         )
 
     def _late(self, question: QuestionRow, call: CallRow, verb: Verb) -> Ruling | QuestionError:
@@ -317,10 +324,20 @@ class Desk:
             args = tool.validate(assert_given)
         except BadArguments as error:
             raise QuestionError(str(error)) from error
-        policy = self.core.policies.of(case.chat.agent, call.name)
-        judged = gate(tool, args, policy=policy, askers=askers_of(case.call, case.chat))
+        edited = replace(call, args=args)
+        policy, who = self.core.policies.of_call(case.chat.agent, edited), self.core.policies.who
+        judged = gate(tool, args, policy=policy, askers=askers_of(call, case.chat), who=who)
         if isinstance(judged, Deny):
             raise NotAllowed(judged.reason)
+        if isinstance(judged, AskFirst):
+            refused = self._refusal(case.chat, edited, case.question, case.by)
+            if refused is None and policy.quorum > 1:
+                refused = (
+                    f"{policy.quorum} people must approve these arguments of {call.name}, so they "
+                    "cannot be put in by one; decline it and say what it should be."
+                )
+            if refused is not None:
+                raise NotAllowed(refused)
         return {
             "args": args,
             "digest": digest(call.server, call.name, call.schema_digest, args),
@@ -330,14 +347,16 @@ class Desk:
     async def _remember(self, tx: Tx, case: _Case, effect: _Effect) -> None:
         if case.remember is None:
             return
-        policy = self.core.policies.of(case.chat.agent, case.call.name)
+        policies = self.core.policies
+        policy = policies.of_call(case.chat.agent, case.call)
         if effect.question is not QuestionState.APPROVED:
             raise WrongVerb("Only an approval can be remembered.")
         if case.remember != "chat":
             raise QuestionError("An approval can be remembered for this thread only.")
-        if not policy.remember:
+        askers = askers_of(case.call, case.chat)
+        if not may_remember(policy, case.by.key, askers=askers, who=policies.who):
             raise NotAllowed(
-                f"The policy {policy.name} does not let approvals of {case.call.name} be "
+                f"The policy {policy.name} does not let your approvals of {case.call.name} be "
                 "remembered; approve it once."
             )
         rule = RuleRow(
@@ -382,7 +401,57 @@ class Desk:
             f"What would run is not what this card showed, so {case.call.name} does not run."
         )
 
-    async def _apply(self, tx: Tx, case: _Case, effect: _Effect, via: str) -> Ruling:
+    async def _count(self, tx: Tx, case: _Case, effect: _Effect) -> Tally | None:
+        """How many have approved, with this one; None for what one person settles. Changed
+        arguments are approved by whoever changed them: see `_edited`."""
+        if effect.question is not QuestionState.APPROVED or case.arguments is not None:
+            return None
+        policies = self.core.policies
+        policy = policies.of_call(case.chat.agent, case.call)
+        return await tally(tx, case.question, policy, case.by, policies.who)
+
+    async def _one_of_several(self, tx: Tx, case: _Case, counted: Tally) -> Ruling:
+        """It counts, and the question stays open for the others."""
+        question, now = case.question, self.core.now()
+        await questions.rewrite(tx, question.id, counted.body(question.body))
+        await self._decided(tx, case, None, case.call.digest, QuestionState.OPEN)
+        await redraw(self.core, tx, outbox.card_of(question))
+        return Ruling(
+            question.id,
+            first=False,
+            state=QuestionState.OPEN,
+            name=case.by.label,
+            at=now,
+            recorded=counted.sentence,
+        )
+
+    async def _decided(
+        self, tx: Tx, case: _Case, response: Any, digest: str, state: QuestionState
+    ) -> None:
+        row = DecisionRow(
+            question_id=case.question.id,
+            actor=case.by.key,
+            verb=case.verb,
+            response=response,
+            via=case.via,
+            digest=digest,
+            created_at=self.core.now(),
+        )
+        await questions.record_decision(tx, row)
+        await self._record(
+            tx,
+            "decided",
+            case.question,
+            case.by,
+            case.via,
+            verb=case.verb,
+            state=state,
+            digest=digest,
+            remember=case.remember,
+            edited=case.arguments is not None,
+        )
+
+    async def _apply(self, tx: Tx, case: _Case, effect: _Effect, counted: Tally | None) -> Ruling:
         now = self.core.now()
         call, question = case.call, case.question
         await questions.settle(
@@ -391,7 +460,7 @@ class Desk:
             to=effect.question,
             response=effect.response,
             by=case.by.key,
-            name=case.by.label,
+            name=case.by.label if counted is None else counted.label,
             now=now,
         )
         values = dict(effect.values)
@@ -409,30 +478,7 @@ class Desk:
         if effect.call is not None and effect.call is not CallState.READY:
             await supersede_open(self.core, tx, case.call.id)
         decided = replace(call, **{k: v for k, v in values.items() if k in ("args", "digest")})
-        await questions.record_decision(
-            tx,
-            DecisionRow(
-                question_id=question.id,
-                actor=case.by.key,
-                verb=case.verb,
-                response=effect.response,
-                via=via,
-                digest=decided.digest,
-                created_at=now,
-            ),
-        )
-        await self._record(
-            tx,
-            "decided",
-            question,
-            case.by,
-            via,
-            verb=case.verb,
-            state=effect.question,
-            digest=decided.digest,
-            remember=case.remember,
-            edited=case.arguments is not None,
-        )
+        await self._decided(tx, case, effect.response, decided.digest, effect.question)
         await self._redraw(tx, case)
         return Ruling(question.id, first=True, state=effect.question, name=case.by.label, at=now)
 

@@ -98,16 +98,16 @@ async def _surface(
     agent = rest.pop("agent", None)
     if agent is not None and agent not in config.agents:
         yield problem(name, f"surfaces.{name}: there is no agent {agent}: name one of [agents.*].")
-    policies = policies_of(config)
     wake = EmbeddedEngine(database, clock).wake
-    core = Core(db=database, clock=clock, wake=wake, policies=policies)
     try:
+        policies = policies_of(config)
+        core = Core(db=database, clock=clock, wake=wake, policies=policies)
         adapter = open_adapter(name, rest, Service(core, agent=agent or ""), clock, database)
     except ConfigError as error:
         yield problem(name, str(error))
         return
-    named = {person for policy in policies.policies for person in policy.approvers}
-    people = sorted(person for person in named if person.startswith(f"{adapter.name}:"))
+    named = policies.groups.union(*(policy.people for policy in policies.policies))
+    people = sorted(one for one in named if one.startswith(f"{adapter.name}:"))
     for finding in await adapter.check(await _places(database, adapter.name), people):
         yield finding
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from bot.approvers import Policy, unreachable
+from bot.approvers import Policy, Who, may_remember, themselves, unreachable
 from bot.rules import Effect, covers, effect_of, strongest
 from bot.tool import Tool, Verdict
 from storage.database import canonical
@@ -77,12 +77,15 @@ def gate(
     policy: Policy,
     askers: Collection[str],
     rules: Iterable[RuleRow] = (),
+    who: Who = themselves,
 ) -> Answer:
     """The verdict on a call with these validated arguments."""
     verdict = own_rule(tool, args)
     if verdict is Verdict.DENY:
         return Deny(f"The call to {tool.name} was denied by its approval rule.")
-    rule = strongest(one for one in rules if _speaks(one, tool, args, policy=policy, askers=askers))
+    rule = strongest(
+        one for one in rules if _speaks(one, tool, args, policy=policy, askers=askers, who=who)
+    )
     effect = None if rule is None else effect_of(rule)
     if rule is not None and effect is Effect.DENY:
         return Deny(f"{tool.name} is denied by a standing rule of {rule.created_name}.", rule)
@@ -90,7 +93,7 @@ def gate(
         return Run()
     if effect is Effect.ALLOW:
         return Run(rule)
-    impossible = unreachable(policy, askers=askers, tool=tool.name)
+    impossible = unreachable(policy, askers=askers, tool=tool.name, who=who)
     return Deny(impossible) if impossible else AskFirst()
 
 
@@ -101,6 +104,7 @@ def _speaks(
     *,
     policy: Policy,
     askers: Collection[str],
+    who: Who,
 ) -> bool:
     """Whether a rule in force counts for this call. One that allows counts only for the tool as it
     was when the rule was made, only while its maker may still make it, and only where nobody but
@@ -112,6 +116,5 @@ def _speaks(
     return (
         rule.schema_digest == tool.schema_digest
         and (rule.requester is None or set(askers) == {rule.requester})
-        and policy.remember
-        and rule.created_by in policy.approvers
+        and may_remember(policy, rule.created_by, askers=askers, who=who)
     )

@@ -129,7 +129,8 @@ def _tasks(core: Core, found: Sequence[tuple[CallRow, ChatRow]], actor: Actor) -
 
 
 def _concerns(core: Core, call: CallRow, chat: ChatRow, actor: Actor) -> bool:
-    return actor.key in askers_of(call, chat) or _may_stop(core, chat, actor)
+    who = core.policies.who
+    return who(actor.key) in map(who, askers_of(call, chat)) or _may_stop(core, chat, actor)
 
 
 def _may_stop(core: Core, chat: ChatRow, actor: Actor) -> bool:

@@ -151,9 +151,10 @@ def may_decide(core: Core, asked: Asked, actor: Actor) -> bool:
     why_not = refusal(
         actor,
         purpose=Purpose(asked.question.purpose),
-        policy=core.policies.of(asked.chat.agent, asked.call.name),
+        policy=core.policies.of_call(asked.chat.agent, asked.call),
         askers=askers_of(asked.call, asked.chat),
         tool=asked.call.name,
+        who=core.policies.who,
     )
     return why_not is None
 
@@ -169,7 +170,8 @@ def _question(core: Core, asked: Asked, actor: Actor) -> Line:
 def _running(core: Core, call: CallRow, chat: ChatRow, actor: Actor) -> Line:
     where = "is running" if call.task is None else "runs in the background"
     since = age(core.now() - (call.claimed_at or call.created_at))
-    mine = actor.key in askers_of(call, chat)
+    who = core.policies.who
+    mine = who(actor.key) in map(who, askers_of(call, chat))
     return Line(call.id, mine, f"{code(call.name)} {where}, for {since}", chat.place)
 
 

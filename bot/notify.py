@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 
+from bot.approvers import askers_of, is_group, unreachable
 from bot.core import Core, Job
+from bot.markdown import code
 from bot.question import new_nonce
 from bot.surface import Place, person_of
-from storage import messages, outbox, seen
+from storage import audit, messages, outbox, seen
+from storage.calls import CallRow
 from storage.chats import ChatRow
 from storage.database import Tx
 
@@ -23,10 +26,11 @@ async def notify_approvers(
     call_id: str | None,
 ) -> None:
     """A copy of the card `subject` to each decider who is not in the thread: who neither asked the
-    agent nor wrote there. `deciders` are person keys; those whom the chat's own surface does not
-    reach are left out. A copy settles as every other does, and holds `call_id` until it did."""
+    agent nor wrote there. `deciders` as of `audience`; groups, and those whom the chat's own
+    surface does not reach, are left out. A copy settles as every other does, and holds `call_id`
+    until it did."""
     there = {chat.requester, *await messages.authors(tx, chat.id)}
-    for decider in sorted(set(deciders) - there):
+    for decider in sorted(one for one in set(deciders) - there if not is_group(one)):
         place = _direct(core, chat, decider)
         if place is None:
             continue
@@ -65,6 +69,49 @@ async def tell_unreachable(core: Core, tx: Tx, chat: ChatRow, why: str) -> None:
         now=core.now(),
     )
     await core.wake(tx, Job.DELIVER, place.channel_key)
+
+
+async def tell_admins(core: Core, tx: Tx, chat: ChatRow, call: CallRow, why: str) -> None:
+    """Tells the admins, each in a direct message, that nobody could approve a call, if that is why
+    it was refused; at most once a week for a policy and a tool (storage.seen)."""
+    policies = core.policies
+    policy, askers = policies.of_call(chat.agent, call), askers_of(call, chat)
+    if why != unreachable(policy, askers=askers, tool=call.name, who=policies.who):
+        return
+    what = "\n".join((policy.name, call.server, call.name))
+    key = f"nobody:{hashlib.sha256(what.encode()).hexdigest()}"
+    if not policies.admins or not await seen.first_time(tx, (key,), core.now()):
+        return
+    told = unreachable(policy, askers=askers, tool=code(call.name), who=policies.who)
+    await audit.record(
+        tx,
+        "admins_told",
+        now=core.now(),
+        chat_id=chat.id,
+        call_id=call.id,
+        policy=policy.name,
+        admins=sorted(policies.admins),
+        why=why,
+    )
+    for admin in sorted(policies.admins):
+        person = person_of(admin)
+        surface = None if person is None else core.surfaces.get(person.surface)
+        if person is None or surface is None:
+            continue
+        place = surface.direct(person.organisation, person.user)
+        if place is None:
+            continue
+        nonce = new_nonce()
+        await outbox.post(
+            tx,
+            place,
+            nonce=nonce,
+            subject=f"notice:{nonce}",
+            chat_id=chat.id,
+            text=f"{told} The call was refused: interlock.toml says who may approve.",
+            now=core.now(),
+        )
+        await core.wake(tx, Job.DELIVER, place.channel_key)
 
 
 def _direct(core: Core, chat: ChatRow, key: str) -> Place | None:

@@ -100,8 +100,13 @@ def _asked_row(
 
 
 def _audience(core: Core, chat: ChatRow, call: CallRow, purpose: Purpose) -> dict[str, object]:
-    policy = core.policies.of(chat.agent, call.name)
-    return audience(policy, purpose=purpose, askers=askers_of(call, chat))
+    policies = core.policies
+    return audience(
+        policies.of_call(chat.agent, call),
+        purpose=purpose,
+        askers=askers_of(call, chat),
+        who=policies.who,
+    )
 
 
 async def _open(core: Core, tx: Tx, chat: ChatRow, *rows: QuestionRow) -> None:

@@ -11,9 +11,12 @@ import structlog
 from bot.approvers import askers_of, refusal
 from bot.core import Core, ToolsUnavailable
 from bot.gate import AskFirst, Deny, Run, digest, gate
+from bot.groups import with_groups
 from bot.lease import Held
+from bot.notify import tell_admins
 from bot.opening import open_approval, open_ask
 from bot.question import Asked, Purpose, fields_of
+from bot.quorum import YES
 from bot.record import Recorder
 from bot.reply import say
 from bot.surface import Actor, person_of
@@ -67,7 +70,8 @@ class CallRunner:
     async def run(self, call_id: str) -> None:
         """Raises NobodyToAsk when the call asked where nobody can be asked; the call is closed."""
         tool, missing = await self._tool(call_id)
-        claimed = await self._claim(call_id, tool, missing)
+        approvers = await self._approvers(call_id)
+        claimed = await self._claim(call_id, tool, missing, approvers)
         if claimed is None:
             return
         row, tool = claimed.row, claimed.tool
@@ -115,7 +119,18 @@ class CallRunner:
         except ToolsUnavailable as error:
             return None, str(error)
 
-    async def _claim(self, call_id: str, tool: Tool | None, missing: str) -> _Claimed | None:
+    async def _approvers(self, call_id: str) -> dict[str, Actor]:
+        """Who allowed the call, by their keys, with the groups they are in by now; asked before the
+        transaction as well."""
+        async with self.core.db.read() as tx:
+            row = await calls.get(tx, call_id)
+            keys = () if row is None or row.allowed_by is None else await _allowed(tx, row)
+        people = [person for key in keys if (person := person_of(key)) is not None]
+        return {one.key: await with_groups(self.core, one) for one in people}
+
+    async def _claim(
+        self, call_id: str, tool: Tool | None, missing: str, approvers: Mapping[str, Actor]
+    ) -> _Claimed | None:
         async with self.core.db.transaction("claim_call") as tx:
             await self.held.fence(tx)
             row = await calls.get(tx, call_id, lock=True)
@@ -133,7 +148,7 @@ class CallRunner:
                     f"{row.name} did not run: its arguments are not those that were allowed.",
                 )
                 return None
-            if not await self._permitted(tx, row, tool):
+            if not await self._permitted(tx, row, tool, approvers):
                 return None
             await calls.claim(tx, row.id, epoch=self.held.chat.epoch, now=self.core.now())
             await audit.record(
@@ -156,24 +171,30 @@ class CallRunner:
             return False
         if row.allowed_by is None or row.allowed_by.startswith("rule:"):
             return True
-        return row.digest in await _digests_allowed(tx, row, row.allowed_by)
+        return row.digest in (await _allowed(tx, row)).get(row.allowed_by, ())
 
-    async def _permitted(self, tx: Tx, row: CallRow, tool: Tool) -> bool:
+    async def _permitted(
+        self, tx: Tx, row: CallRow, tool: Tool, approvers: Mapping[str, Actor]
+    ) -> bool:
         """Asks the gate again: it can only have become stricter (rule 7)."""
         chat = self.held.chat
-        policy = self.core.policies.of(chat.agent, row.name)
+        policies = self.core.policies
+        policy = policies.of_call(chat.agent, row)
         in_force = await rules.in_force(tx, chat, self.core.now())
         in_force += await self._last_use(tx, row, in_force)
         askers = askers_of(row, chat)
-        verdict = gate(tool, row.args, policy=policy, askers=askers, rules=in_force)
+        verdict = gate(
+            tool, row.args, policy=policy, askers=askers, rules=in_force, who=policies.who
+        )
         match verdict:
             case Run(rule):
                 return await self._allowed_by(tx, row, rule)
             case Deny(reason):
                 await self._refuse(tx, row, "denied", reason, to=CallState.DECLINED)
+                await tell_admins(self.core, tx, chat, row, reason)
                 return False
             case AskFirst():
-                if row.allowed_by and self._still_approves(row, person_of(row.allowed_by)):
+                if await self._still_approved(tx, row, approvers):
                     return True
                 await calls.move(
                     tx, row.id, was=[CallState.READY], to=CallState.WAITING, allowed_by=None
@@ -215,19 +236,27 @@ class CallRunner:
             return []
         return [] if rule.expires_at is not None and rule.expires_at <= self.core.now() else [rule]
 
-    def _still_approves(self, row: CallRow, actor: Actor | None) -> bool:
-        if actor is None:
-            return False
-        chat = self.held.chat
-        policy = self.core.policies.of(chat.agent, row.name)
-        why = refusal(
-            actor,
-            purpose=Purpose.APPROVAL,
-            policy=policy,
-            askers=askers_of(row, chat),
-            tool=row.name,
-        )
-        return why is None
+    async def _still_approved(self, tx: Tx, row: CallRow, approvers: Mapping[str, Actor]) -> bool:
+        """Whether as many different people as today's policy wants have allowed this very call,
+        each of whom it lets approve today."""
+        chat, policies = self.held.chat, self.core.policies
+        policy = policies.of_call(chat.agent, row)
+        people = set()
+        for key, digests in (await _allowed(tx, row)).items():
+            actor = approvers.get(key)
+            if actor is None or row.digest not in digests:
+                continue
+            why_not = refusal(
+                actor,
+                purpose=Purpose.APPROVAL,
+                policy=policy,
+                askers=askers_of(row, chat),
+                tool=row.name,
+                who=policies.who,
+            )
+            if why_not is None:
+                people.add(policies.who(key))
+        return len(people) >= max(1, policy.quorum)
 
     async def _refuse(
         self, tx: Tx, row: CallRow, outcome: str, result: str, to: CallState = CallState.FAILED
@@ -305,14 +334,14 @@ class _Journal:
             )
 
 
-async def _digests_allowed(tx: Tx, row: CallRow, actor: str) -> set[str]:
-    """The digests of this call that this person allowed."""
-    found = set()
+async def _allowed(tx: Tx, row: CallRow) -> dict[str, set[str]]:
+    """Who allowed this call to run, with the digests of it that they allowed."""
+    found: dict[str, set[str]] = {}
     for question in await questions.of_call(tx, row.id):
         if question.purpose != Purpose.ASK:
             for decision in await questions.decisions_on(tx, question.id):
-                if decision.actor == actor and decision.verb in ("approve", "answer"):
-                    found.add(decision.digest)
+                if decision.verb in YES:
+                    found.setdefault(decision.actor, set()).add(decision.digest)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import structlog
 
@@ -13,6 +14,7 @@ from bot.chat import queue
 from bot.core import Core, Job, new_id
 from bot.desk import Desk, Ruling
 from bot.field import AnswerError
+from bot.groups import with_groups
 from bot.intake import keep_files
 from bot.question import QuestionError, UnknownQuestion, Verb, new_nonce
 from bot.surface import (
@@ -140,11 +142,12 @@ class Service:
     async def decide(self, event: Decision) -> Response:
         """Somebody pressed a button or sent a form. Whatever is wrong with it comes back as the
         sentence they are told."""
+        by = await with_groups(self.core, event.actor)
         try:
             ruling = await self.desk.decide(
                 event.nonce,
                 event.verb,
-                by=event.actor,
+                by=by,
                 via=event.via,
                 response=event.response,
                 lenient=event.lenient,
@@ -163,10 +166,12 @@ class Service:
         card = None
         with contextlib.suppress(DatabaseUnavailable):  # it is decided, whatever comes now
             card = await self._card(event.nonce)
-        return Response(done=ruling.first, sentence=_told(ruling, card), settled=card)
+        done = ruling.first or bool(ruling.recorded)
+        return Response(done=done, sentence=_told(ruling, card), settled=card)
 
     async def decide_together(self, event: GroupDecision) -> Response:
         """Somebody approved or declined several questions of one card at once."""
+        event = replace(event, actor=await with_groups(self.core, event.actor))
         return await decide_together(self.desk, event)
 
     async def open_cards(self, place: Place) -> list[Card]:
@@ -183,18 +188,21 @@ class Service:
                 async with self.core.db.transaction("take_command") as tx:
                     if not await seen.first_time(tx, event.keys, self.core.now()):
                         return ""
-            return await commands.run(self.core, event)
+            actor = await with_groups(self.core, event.actor)
+            return await commands.run(self.core, replace(event, actor=actor))
         except DatabaseUnavailable as error:
             return str(error)
 
     async def inbox(self, actor: Actor, organisation: str, page: int) -> Listing:
         try:
+            actor = await with_groups(self.core, actor)
             return await commands.inbox(self.core, actor, organisation, page)
         except DatabaseUnavailable as error:
             return Listing(str(error))
 
     async def home(self, actor: Actor, organisation: str, page: int | None = None) -> Home:
         try:
+            actor = await with_groups(self.core, actor)
             return await home.show(self.core, actor, organisation, page)
         except DatabaseUnavailable as error:
             if page is None:
@@ -211,6 +219,7 @@ class Service:
                 chat = None if call is None else await chats.get(tx, call.chat_id)
             if chat is None or not (place is None or place.covers(chat.place)):
                 return Response(done=False, sentence="There is no such task here.")
+            actor = await with_groups(self.core, actor)
             return await Tasks(self.core).cancel_by(nonce, actor, via)
         except DatabaseUnavailable as error:
             return Response(done=False, sentence=str(error))
@@ -220,6 +229,7 @@ class Service:
     ) -> Look:
         """The card behind a nonce, if this person may do `verb` to it now. Changes nothing."""
         try:
+            actor = await with_groups(self.core, actor)
             refusal = await self.desk.look(nonce, verb, by=actor, place=place)
             card = None if refusal else await self._card(nonce)
         except DatabaseUnavailable as error:
@@ -231,6 +241,7 @@ class Service:
     async def read(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Look:
         """The card behind a nonce, settled or not, if this person may read all of it."""
         try:
+            actor = await with_groups(self.core, actor)
             refusal = await self.desk.read(nonce, by=actor, place=place)
             card = None if refusal else await self._card(nonce)
         except DatabaseUnavailable as error:
@@ -251,5 +262,7 @@ class Service:
 
 def _told(ruling: Ruling, card: Card | None) -> str:
     """What the one who decided is told: that it counts, or who was first."""
+    if ruling.recorded:
+        return ruling.recorded
     outcome = "" if card is None else card.outcome
     return outcome if ruling.first else f"This was settled before. {outcome}".strip()

@@ -338,6 +338,9 @@ class Surface(Protocol):
         """Draws the home page that this person has open anew (Entry.home), where the surface has
         home pages; whoever is gone is left out."""
 
+    async def members(self, organisation: str, group: str) -> frozenset[str]:
+        """The users in a group that a policy names (`@ID`, `#ID`), at most a minute old."""
+
     def split(self, text: str) -> list[str]:
         """A long reply as parts that each fit one message, in order, nothing left out."""
 
@@ -436,4 +439,4 @@ class Adapter(Surface, Protocol):
 
     async def check(self, places: Sequence[Place], people: Sequence[str]) -> list[Finding]:
         """What `interlock doctor` finds, without `run`: `places` are channels where chats live,
-        `people` the approvers of this surface (Actor.key). Never raises."""
+        `people` the approvers of this surface, people and groups. Never raises."""

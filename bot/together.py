@@ -27,6 +27,7 @@ class _Tally:
     asked: int
     done: int = 0
     settled: int = 0
+    open: int = 0  # of those done, what others have to approve too
     refused: Counter[str] = field(default_factory=Counter)
 
 
@@ -59,8 +60,10 @@ async def decide_together(desk: Desk, event: GroupDecision) -> Response:
             )
             break
         else:
-            tally.done += ruling.first
-            tally.settled += not ruling.first
+            counts = ruling.first or bool(ruling.recorded)
+            tally.done += counts
+            tally.settled += not counts
+            tally.open += bool(ruling.recorded)
     return Response(done=tally.done == tally.asked, sentence=_sentence(tally, event.verb))
 
 
@@ -84,19 +87,25 @@ async def _chosen(desk: Desk, event: GroupDecision) -> tuple[list[QuestionRow], 
 def _sentence(tally: _Tally, verb: Verb) -> str:
     """What the person is told; nothing where all of it counts, for then the card says it."""
     if tally.done == tally.asked:
-        return ""
+        return f"Recorded; {_others(tally.open)}." if tally.open else ""
     if tally.settled == tally.asked:
         return SETTLED
     if len(tally.refused) == 1 and tally.refused.total() == tally.asked:
         return next(iter(tally.refused))
     what = "approved" if verb is Verb.APPROVE else "declined"
     parts = [f"{tally.done} of {tally.asked} {_were(tally.done)} {what}"]
+    if tally.open:
+        parts.append(_others(tally.open))
     if tally.settled:
         parts.append(f"{tally.settled} {_were(tally.settled)} settled before")
     parts += [
         f"{count} {_were(count)} refused: {why.rstrip('.')}" for why, count in tally.refused.items()
     ]
     return "; ".join(parts) + "."
+
+
+def _others(count: int) -> str:
+    return f"others have to approve {count} of them too"
 
 
 def _were(count: int) -> str:

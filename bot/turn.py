@@ -14,6 +14,7 @@ from bot.core import Agent, Core, new_id
 from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.lease import LEASE_SECONDS, Held, LeaseLost
 from bot.model import ModelFailed, Settings, ToolSpec, TryLater, Turn
+from bot.notify import tell_admins
 from bot.opening import open_approvals
 from bot.reply import LiveReply, close_turn, parts_of, reply_subject, say, unsay
 from bot.tool import BadArguments, Tool
@@ -300,6 +301,7 @@ class TurnRunner:
             await self._tell_rule_use(tx, row, allowed_by)
         if result is not None:
             await audit.record(tx, "not_run", now=now, chat_id=chat.id, call_id=row.id, why=result)
+            await tell_admins(self.core, tx, chat, row, result)
         return row
 
     def _judge(
@@ -323,9 +325,12 @@ class TurnRunner:
         verdict = gate(
             proposal.tool,
             proposal.args,
-            policy=self.core.policies.of(round_.agent.name, proposal.tool.name),
+            policy=self.core.policies.of(
+                round_.agent.name, proposal.tool.name, proposal.tool.server, proposal.args
+            ),
             askers=round_.askers,
             rules=round_.in_force,
+            who=self.core.policies.who,
         )
         match verdict:
             case Run(rule):

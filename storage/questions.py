@@ -170,8 +170,17 @@ async def rewrite(tx: Tx, question_id: str, body: Any) -> bool:
 
 
 async def record_decision(tx: Tx, row: DecisionRow) -> bool:
-    """One per person and question."""
-    return await tx.insert_new(decisions, **asdict(row))
+    """One per person and question: what they say now takes the place of what they said before.
+    False: they had said something."""
+    values = asdict(row)
+    if await tx.insert_new(decisions, **values):
+        return True
+    await tx.change(
+        sa.update(decisions)
+        .where(decisions.c.question_id == row.question_id, decisions.c.actor == row.actor)
+        .values(**values)
+    )
+    return False
 
 
 async def decisions_on(tx: Tx, question_id: str) -> list[DecisionRow]:

@@ -81,6 +81,9 @@ class ConsoleSurface:
     async def show_home(self, organisation: str, user: str) -> None:
         """A terminal has no home pages."""
 
+    async def members(self, organisation: str, group: str) -> frozenset[str]:
+        raise DeliveryError("a terminal has no groups", permanent=True)
+
     def split(self, text: str) -> list[str]:
         return [text]
 

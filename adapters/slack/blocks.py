@@ -352,18 +352,31 @@ def _deciders(card: Card, team: str) -> str:
     what = "decide" if card.kind is Kind.APPROVAL else "answer"
     if not card.deciders:
         return f"*Nobody may {what}*: no approver is configured."
-    mention = re.compile(rf"slack:{re.escape(team)}/([UW][A-Z0-9_]{{1,30}})")
+    own = re.compile(rf"slack:{re.escape(team)}/([@#]?)([UWSCG][A-Z0-9_]{{1,30}})")
     named: list[str] = []
     size = 0
     for decider in card.deciders:
-        found = mention.fullmatch(decider)
-        name = f"<@{found[1]}>" if found else escape(shorten(decider, _SHORT))
+        found = own.fullmatch(decider)
+        name = (found and _mention(found[1], found[2])) or escape(shorten(decider, _SHORT))
         size += len(name) + 2
         if size > limits.SECTION // 2:
             named.append(f"and {len(card.deciders) - len(named)} more")
             break
         named.append(name)
     return f"*Who may {what}:* {', '.join(named)}"
+
+
+def _mention(kind: str, id_: str) -> str | None:
+    """A person, a user group or a channel of this workspace, as the configuration names it."""
+    match kind, id_[0]:
+        case "", "U" | "W":
+            return f"<@{id_}>"
+        case "@", "S":
+            return f"<!subteam^{id_}>"
+        case "#", "C" | "G":
+            return f"<#{id_}>"
+        case _:
+            return None
 
 
 def _group_deciders(asked: GroupCard, team: str) -> str:

@@ -14,18 +14,21 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adapters.slack import credentials
 from adapters.slack.credentials import Dispatch, Met
 from adapters.slack.events import SURFACE, Person
+from adapters.slack.groups import Groups
 from adapters.slack.install_pages import INSTALL
 from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import code_of, retry_after
 from adapters.slack.settings import SlackSettings
 from adapters.slack.workspaces import web_client
+from bot.approvers import is_group
 from bot.clock import Clock
 from bot.finding import Finding, gathered, ok, problem, warning
-from bot.surface import Place
+from bot.surface import DeliveryError, Place
 
 _CHANNELS: Final = "Slack channels"
 _APPROVERS: Final = "Slack approvers"
 _GROUPS: Final = "Slack user groups"
+_MEMBERS: Final = "Slack groups of approvers"
 
 _CALL_SECONDS: Final = 10.0
 
@@ -89,6 +92,7 @@ def _of_workspace(
         gathered(_CHANNELS, _channels(client, met, places)),
         gathered(_APPROVERS, _approvers(client, clock, met.me.team, people)),
         gathered(_GROUPS, _groups(client, met.me.team)),
+        gathered(_MEMBERS, _members(client, clock, met.me.team, people)),
     ]
 
 
@@ -153,8 +157,9 @@ async def _approvers(
 ) -> AsyncIterator[Finding]:
     """Whether those whom policies name can decide: as the bot itself sees them at a click."""
     directory = People(client, clock, team)
-    here = [key for key in people if key.startswith(f"{SURFACE}:{team}/")]
-    for key in [key for key in people if key not in here]:
+    named = [key for key in people if not is_group(key)]
+    here = [key for key in named if key.startswith(f"{SURFACE}:{team}/")]
+    for key in [key for key in named if key not in here]:
         yield warning(
             _APPROVERS,
             f"{key} is of another workspace than {team}: unless that is meant (somebody of another "
@@ -188,14 +193,37 @@ async def _approvers(
             yield warning(_APPROVERS, told)
         else:
             able += 1
-    if not here:
+    if not here and len(named) == len(people):
         yield warning(
             _APPROVERS,
             f"No policy names anybody of the workspace {team}, so nothing can be approved in "
             f"Slack: write approvers as {SURFACE}:{team}/USER.",
         )
-    elif able == len(here):
+    elif here and able == len(here):
         yield ok(_APPROVERS, f"All {able} whom policies name can decide.")
+
+
+async def _members(
+    client: AsyncWebClient, clock: Clock, team: str, people: Sequence[str]
+) -> AsyncIterator[Finding]:
+    """Whether the groups that policies name have anybody in them."""
+    directory = Groups(client, clock)
+    for key in [key for key in people if is_group(key)]:
+        workspace, _, group = key.removeprefix(f"{SURFACE}:").partition("/")
+        if workspace != team:
+            told = f"{key} is of another workspace than {team} and lets nobody decide"
+            yield problem(_MEMBERS, f"{told}: correct the policy.")
+            continue
+        try:
+            members = await directory.members(group)
+        except DeliveryError as error:
+            told = f"{key} cannot be looked up ({error}), so nobody in it can decide: see that it"
+            yield problem(_MEMBERS, f"{told} exists and that the bot may see it.")
+            continue
+        if members:
+            yield ok(_MEMBERS, f"{key} has {len(members)} members.")
+        else:
+            yield warning(_MEMBERS, f"{key} has no members, so it lets nobody decide.")
 
 
 async def _groups(client: AsyncWebClient, team: str) -> AsyncIterator[Finding]:

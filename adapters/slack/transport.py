@@ -128,6 +128,10 @@ class SlackSurface:
         workspace = await self._workspaces.find(organisation)
         await workspace.homes.show(user)
 
+    async def members(self, organisation: str, group: str) -> frozenset[str]:
+        workspace = await self._workspaces.find(organisation)
+        return await workspace.groups.members(group)
+
     def split(self, text: str) -> list[str]:
         return split(text)
 

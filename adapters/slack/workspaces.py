@@ -18,6 +18,7 @@ from adapters.slack.clicks import Clicks
 from adapters.slack.commands import Commands
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import Identity
+from adapters.slack.groups import Groups
 from adapters.slack.homes import Homes
 from adapters.slack.log import quiet
 from adapters.slack.people import People
@@ -45,6 +46,7 @@ class Workspace:
     commands: Commands
     sessions: Sessions
     homes: Homes
+    groups: Groups
 
     @classmethod
     def of(
@@ -69,6 +71,7 @@ class Workspace:
             commands=Commands(entry, client, people, background, me.team),
             sessions=sessions,
             homes=homes,
+            groups=Groups(client, clock),
         )
 
 

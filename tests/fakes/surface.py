@@ -54,6 +54,7 @@ class MemorySurface:
     thread: Earlier | Exception = field(default_factory=lambda: Earlier(()))
     files: dict[str, bytes | Exception] = field(default_factory=dict)
     looked_up: list[str] = field(default_factory=list)
+    groups_of: dict[str, frozenset[str]] = field(default_factory=dict)
     homes: list[str] = field(default_factory=list)  # whose home was drawn anew, in turn
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
@@ -106,6 +107,11 @@ class MemorySurface:
         if self.failures:
             raise self.failures.pop(0)
         self.homes.append(user)
+
+    async def members(self, organisation: str, group: str) -> frozenset[str]:
+        if group not in self.groups_of:
+            raise DeliveryError("no such group")
+        return self.groups_of[group]
 
     def split(self, text: str) -> list[str]:
         return [text]

@@ -389,7 +389,7 @@ async def test_an_approval_is_remembered_only_where_the_policy_lets_it_and_the_l
     strict = Policy(name="strict", approvers=frozenset({BEN.key}), remember=False)
     w, chat, question = await pending(db, effects, policies=[strict])
     assert w.surface.cards()[0].remember is None
-    with pytest.raises(NotAllowed, match="does not let approvals of refund be remembered"):
+    with pytest.raises(NotAllowed, match="does not let your approvals of refund be remembered"):
         await question.approve(by=BEN, remember="chat")
     with pytest.raises(QuestionError):
         await question.approve(by=BEN, remember="channel")

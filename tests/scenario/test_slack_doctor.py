@@ -378,6 +378,27 @@ async def test_an_approver_whom_slack_does_not_tell_about_is_a_warning(slack: Fa
     assert "internal_error" in sentence
 
 
+@pytest.mark.parametrize(
+    ("group", "health", "told"),
+    [
+        ("slack:T1/@S1", Health.OK, "slack:T1/@S1 has 1 members"),
+        ("slack:T1/@S2", Health.WARNING, "has no members"),
+        ("slack:T1/@S9", Health.PROBLEM, "no_such_subteam"),
+        ("slack:T1/#C_NONE", Health.PROBLEM, "channel_not_found"),
+        ("slack:T2/@S1", Health.PROBLEM, "is of another workspace than T1"),
+    ],
+)
+async def test_a_group_that_lets_nobody_decide_is_found(
+    slack: FakeSlack, group: str, health: Health, told: str
+) -> None:
+    slack.add_usergroup("S1", "oncall", ["U_ANA"])
+    slack.add_usergroup("S2", "empty", [])
+    found = await checked(slack, people=[group])
+    assert of(found, "Slack approvers") == []
+    assert only(found, "Slack groups of approvers")[0] is health
+    assert told in only(found, "Slack groups of approvers")[1]
+
+
 # --- User groups
 
 

@@ -6,8 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from bot.approvers import NOBODY, Policies, Policy, audience, may_stop, refusal, unreachable
+from bot.approvers import (
+    ANYONE,
+    NOBODY,
+    REQUESTER,
+    Policies,
+    Policy,
+    audience,
+    may_remember,
+    may_stop,
+    refusal,
+    unreachable,
+)
 from bot.question import Purpose
+from bot.rules import Comparison, Condition
 from bot.surface import Actor
 
 ANA = Actor("slack", "T1", "ANA")  # asks the agent
@@ -127,3 +139,61 @@ def test_who_may_stop_a_chat() -> None:
     assert not able(CYN)
     assert able(CYN, "desk")
     assert not able(replace(ANA, is_bot=True))
+
+
+def test_a_policy_covers_by_server_too() -> None:
+    bank = Policy(name="bank", servers=("bank*",))
+    policies = Policies([bank, OPS])
+
+    assert policies.of("agent", "pay", "bank-eu", {}) is bank
+    assert policies.of("agent", "pay", "shop", {}) is OPS
+    assert policies.of("agent", "pay", "", {}) is OPS
+
+
+def test_every_policy_that_might_count_for_a_tool() -> None:
+    large = Policy(name="large", when=(Condition("amount", Comparison.RANGE, [9, None]),))
+    never = Policy(name="never", tools=("other",))
+
+    assert Policies([large, never, OPS, BOTH]).all_of("agent", "pay") == [large, OPS]
+    assert Policies([large]).all_of("agent", "pay") == [large, NOBODY]
+
+
+@pytest.mark.parametrize(
+    ("approvers", "quorum", "self_approval", "possible"),
+    [
+        ({BEN.key, CYN.key}, 2, False, True),
+        ({ANA.key, BEN.key}, 2, False, False),
+        ({ANA.key, BEN.key}, 2, True, True),
+        ({BEN.key}, 2, False, False),
+        ({BEN.key, REQUESTER}, 2, False, True),
+        ({BEN.key, "console:local/ben"}, 2, False, False),
+        ({"slack:T1/@S1"}, 2, False, True),
+        ({ANYONE}, 2, False, True),
+    ],
+)
+def test_a_quorum_that_people_can_reach(
+    approvers: set[str], quorum: int, self_approval: bool, possible: bool
+) -> None:
+    policy = Policy(
+        name="p", approvers=frozenset(approvers), quorum=quorum, self_approval=self_approval
+    )
+    who = Policies(people={BEN.key: "ben", "console:local/ben": "ben"}).who
+    why = unreachable(policy, askers=[ANA.key], tool="pay", who=who)
+    assert (why is None) is possible
+
+
+@pytest.mark.parametrize(
+    ("policy", "able"),
+    [
+        (BOTH, {ANA, BEN}),
+        (replace(BOTH, quorum=2), set()),
+        (replace(BOTH, remember=False), set()),
+        (Policy(name="p", approvers=frozenset({REQUESTER})), {ANA}),
+        (Policy(name="p", approvers=frozenset({ANYONE, "slack:T1/@S1"})), set()),
+    ],
+)
+def test_whose_approval_may_stand_for_later_calls(policy: Policy, able: set[Actor]) -> None:
+    found = {one for one in (ANA, BEN, CYN) if may_remember(policy, one.key, askers=[ANA.key])}
+    assert found == able
+    shown = audience(policy, purpose=Purpose.APPROVAL, askers=[ANA.key])
+    assert shown["remember"] is bool(able)

@@ -304,3 +304,24 @@ def test_action_ids_are_distinct_within_a_message() -> None:
         blocks = message(drawn, "T1")["blocks"]
         ids = [e["action_id"] for b in blocks if b["type"] == "actions" for e in b["elements"]]
         assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("decider", "shown"),
+    [
+        ("slack:T1/@S1", "<!subteam^S1>"),
+        ("slack:T1/#C1", "<#C1>"),
+        ("slack:T1/@U1", "slack:T1/@U1"),
+        ("slack:T1/#S1", "slack:T1/#S1"),
+        ("slack:T1/S1", "slack:T1/S1"),
+        ("slack:T2/@S1", "slack:T2/@S1"),
+        ("slack:T1/@S1> <!channel", "slack:T1/@S1&gt; &lt;!channel"),
+        ("anyone but the requester", "anyone but the requester"),
+    ],
+)
+def test_a_group_of_this_workspace_is_mentioned_and_nothing_else_is(
+    decider: str, shown: str
+) -> None:
+    drawn = message(card(deciders=(decider,)), "T1")
+    lines = [one["text"]["text"] for one in drawn["blocks"] if one["type"] == "section"]
+    assert f"*Who may decide:* {shown}" in lines

@@ -1,13 +1,8 @@
-"""The bot on Slack as a process of its own, so that it can be killed.
-
-It is forked from a server that has imported everything, which takes two seconds of a processor: a
-process like any other, with no state of the tests in it.
-"""
+"""The bot on Slack as a process of its own, so that it can be killed."""
 
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import signal
 from collections.abc import Mapping
@@ -20,6 +15,7 @@ from bot.approvers import Policies, Policy
 from bot.core import Agent
 from bot.demo.effects import Effects, tools
 from bot.scripted import Script, call
+from tests.fakes.forks import FORKS
 
 HOSTILE = "<!channel> <https://evil.test|Approve> *bold* <@U_CYN>"
 
@@ -64,17 +60,11 @@ def _process(
     asyncio.run(main(directory, base_url, port, kill_at))
 
 
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["pytest", __name__, "adapters.slack.transport"])
-
-
 def start(
     directory: Path, base_url: str, port: int, kill_at: str, environment: Mapping[str, str]
 ) -> ForkServerProcess:
     """`kill_at` names a point of a transaction ("after decide"); the process dies there once, by
     kill -9."""
-    process = _FORKS.Process(
-        target=_process, args=(directory, base_url, port, kill_at, environment)
-    )
+    process = FORKS.Process(target=_process, args=(directory, base_url, port, kill_at, environment))
     process.start()
     return process

@@ -9,7 +9,7 @@ restart of the process changes nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import cycle
@@ -24,6 +24,8 @@ from pydantic_ai.settings import ModelSettings
 from bot.model import Model, ModelFailed
 
 _CHUNKS: Final = (3, 1, 7, 2, 11)  # characters: unequal, as they come from a provider
+_SLOWLY: Final = 2_000  # characters; what comes after them comes in large pieces
+_QUICKLY: Final = 997
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +129,13 @@ def _reply(step: Step, history: Sequence[ModelMessage]) -> Reply:
             return _reply(step(history), history)
 
 
-def _pieces(text: str) -> list[str]:
-    pieces: list[str] = []
+def _pieces(text: str) -> Iterator[str]:
     sizes = cycle(_CHUNKS)
-    while text:
-        size = next(sizes)
-        pieces.append(text[:size])
-        text = text[size:]
-    return pieces
+    at = 0
+    while at < len(text):
+        size = next(sizes) if at < _SLOWLY else _QUICKLY
+        yield text[at : at + size]
+        at += size
 
 
 async def _unused(_history: list[ModelMessage], _info: AgentInfo) -> AsyncIterator[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from typing import Final
 
 # Controls, formats (bidi, zero-width), surrogates, private and unknown ones, separators.
@@ -30,7 +29,7 @@ def reveal(text: str, *, keep: str = "") -> str:
     different. Done once: what is revealed again is no longer the text. `keep` is left as it is."""
     if _PLAIN.fullmatch(text):
         return text
-    return "".join(_shown(text, keep, _OPENS))
+    return _shown(text, keep, _OPENS)
 
 
 def visible(text: str, *, keep: str = LINES) -> str:
@@ -38,7 +37,7 @@ def visible(text: str, *, keep: str = LINES) -> str:
     though it may imitate an escape."""
     if _PLAIN.fullmatch(text):
         return text
-    return "".join(_shown(text, keep, ""))
+    return _shown(text, keep, "")
 
 
 def is_unseen(char: str) -> bool:
@@ -46,14 +45,16 @@ def is_unseen(char: str) -> bool:
     return char in _UNSEEN or unicodedata.category(char) in _UNSEEN_CATEGORIES
 
 
-def _shown(text: str, keep: str, escaped: str) -> Iterator[str]:
-    for index, char in enumerate(text):
-        if char in keep or _in_emoji(text, index):
-            yield char
-        elif char == escaped or is_unseen(char):
-            yield f"{_OPENS}U+{ord(char):04X}⟩"
-        else:
-            yield char
+def _shown(text: str, keep: str, escaped: str) -> str:
+    unseen = {one for one in set(text) if one not in keep and (one == escaped or is_unseen(one))}
+    if not unseen:
+        return text
+
+    def written(found: re.Match[str]) -> str:
+        char = found[0]
+        return char if _in_emoji(text, found.start()) else f"{_OPENS}U+{ord(char):04X}⟩"
+
+    return re.sub(f"[{re.escape(''.join(sorted(unseen)))}]", written, text)
 
 
 def _in_emoji(text: str, index: int) -> bool:

@@ -237,8 +237,7 @@ async def test_a_lost_answer_of_a_tool_that_only_reads_is_asked_for_again(
 
 
 async def _start_again(server: HttpServer) -> None:
-    assert server.process is not None
-    await asyncio.to_thread(server.process.wait)
+    await server.died()
     await server.start()
 
 

@@ -1,15 +1,12 @@
-"""The bot on Slack as a process of its own, so that it can be killed:
-`python -m tests.scenario.slack_process DIRECTORY BASE_URL PORT KILL_AT`.
-
-KILL_AT names a point of a transaction ("after decide"); the process dies there once, by kill -9.
-"""
+"""The bot on Slack as a process of its own, so that it can be killed."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-import sys
+from collections.abc import Mapping
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from bot import log
@@ -18,6 +15,7 @@ from bot.approvers import Policies, Policy
 from bot.core import Agent
 from bot.demo.effects import Effects, tools
 from bot.scripted import Script, call
+from tests.fakes.forks import FORKS
 
 HOSTILE = "<!channel> <https://evil.test|Approve> *bold* <@U_CYN>"
 
@@ -54,6 +52,19 @@ async def main(directory: Path, base_url: str, port: int, kill_at: str) -> None:
         await app.serve(host="127.0.0.1", port=port)
 
 
-if __name__ == "__main__":
+def _process(
+    directory: Path, base_url: str, port: int, kill_at: str, environment: Mapping[str, str]
+) -> None:
+    os.environ.update(environment)
     log.configure(level=30)
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]))
+    asyncio.run(main(directory, base_url, port, kill_at))
+
+
+def start(
+    directory: Path, base_url: str, port: int, kill_at: str, environment: Mapping[str, str]
+) -> ForkServerProcess:
+    """`kill_at` names a point of a transaction ("after decide"); the process dies there once, by
+    kill -9."""
+    process = FORKS.Process(target=_process, args=(directory, base_url, port, kill_at, environment))
+    process.start()
+    return process

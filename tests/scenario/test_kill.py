@@ -4,12 +4,11 @@ that is killed with kill -9 and started again; over Socket Mode and over signed 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,12 @@ import pytest
 from bot.demo.effects import Effects
 from tests.fakes.clock import WallClock
 from tests.fakes.slack import FakeSlack, View, buttons_of, text_of
+from tests.scenario import slack_process
 from tests.scenario.slack_process import HOSTILE
 from tests.scenario.slack_world import SECRETS
 
 ANA, BEN, CYN, OPS = "U_ANA", "U_BEN", "U_CYN", "C_OPS"
 PATIENCE = 20.0
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def _free_port() -> int:
@@ -42,19 +41,15 @@ class Bot:
     mode: str
     kill_at: str = ""
     port: int = field(default_factory=_free_port)
-    process: asyncio.subprocess.Process | None = None
+    process: ForkServerProcess | None = None
 
     async def start(self) -> None:
-        self.process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tests.scenario.slack_process",
-            str(self.directory),
+        self.process = slack_process.start(
+            self.directory,
             self.slack.base_url,
-            str(self.port),
+            self.port,
             self.kill_at,
-            env=os.environ | SECRETS | {"SLACK_MODE": self.mode},
-            cwd=ROOT,
+            SECRETS | {"SLACK_MODE": self.mode},
         )
         if self.mode == "http":
             self.slack.events_url = f"http://127.0.0.1:{self.port}/slack/events"
@@ -77,23 +72,26 @@ class Bot:
         except aiohttp.ClientError:
             return False
 
-    async def died(self) -> None:
+    async def _ended(self) -> int | None:
         assert self.process is not None
-        code = await asyncio.wait_for(self.process.wait(), PATIENCE)
-        assert code == -signal.SIGKILL
+        while self.process.is_alive():  # noqa: ASYNC110 - another process ends
+            await asyncio.sleep(0.02)
+        return self.process.exitcode
+
+    async def died(self) -> None:
+        assert await asyncio.wait_for(self._ended(), PATIENCE) == -signal.SIGKILL
         self.process = None
 
     async def keep_alive(self) -> None:
         """Starts it again whenever it dies."""
         while True:
-            assert self.process is not None
-            await self.process.wait()
+            await self._ended()
             await self.start()
 
     async def stop(self) -> None:
-        if self.process is not None and self.process.returncode is None:
+        if self.process is not None and self.process.is_alive():
             self.process.terminate()
-            assert await asyncio.wait_for(self.process.wait(), PATIENCE) == 0
+            assert await asyncio.wait_for(self._ended(), PATIENCE) == 0
 
 
 @dataclass

@@ -277,6 +277,8 @@ async def test_a_stop_closes_the_shared_card(sqlite_db: Database) -> None:
 async def test_where_slack_refuses_the_card_a_plain_one_decides(sqlite_db: Database) -> None:
     effects: list[str] = []
     async with product(sqlite_db, asks(5), "Done.", tools=[refunds(effects)]) as one:
+        # No copy is sent directly: it could be the first message, and the one that is refused.
+        one.slack.fail_next("conversations.open", "user_disabled", times=99)
         one.slack.fail_next("chat.postMessage", "invalid_blocks")
         await one.mention()
         card = await one.slack.until(

@@ -421,9 +421,7 @@ async def _played(events: list[str | Trouble], pieces: list[str]) -> None:
 
 
 @pytest.mark.row("B78")
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EVENTS, PIECES)
 def test_whatever_fails_and_whenever_the_end_is_the_whole_text_once(
     events: list[str | Trouble], pieces: list[str]

@@ -44,7 +44,7 @@ def the_call(args: Any) -> CallRow:
 
 
 @pytest.mark.row("B48")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.dictionaries(st.text(), JSON, max_size=5))
 def test_the_file_says_exactly_what_is_stored_and_all_of_it_can_be_seen(args: Any) -> None:
     stored = json.loads(canonical(args))

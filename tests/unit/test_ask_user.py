@@ -22,7 +22,7 @@ from bot.ask_user import (
 )
 from bot.field import AnswerError, Choice, FieldType, Selection, coerce
 
-steady = settings(max_examples=200, derandomize=True, deadline=None)
+steady = settings(max_examples=200, derandomize=True)
 
 
 def asked(**changes: Any) -> dict[str, Any]:

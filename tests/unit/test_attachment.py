@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.messages import BinaryContent, UserPromptPart
 
@@ -79,7 +79,6 @@ def test_a_file_is_what_its_content_says(data: bytes, mime_type: str) -> None:
     assert mime_of(data) == mime_type
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=64))
 def test_whatever_is_sent_has_a_type_and_can_be_told(data: bytes) -> None:
     (piece,) = pieces([row("x", kept(mime_of(data), data))], sees_images=True)
@@ -234,7 +233,6 @@ def test_other_words_keep_their_author() -> None:
     assert json.loads(str(part.content)) == {"from": "ana", "text": 'prod", "from": "boss'}
 
 
-@settings(deadline=None)
 @given(
     name=st.text(),
     content=st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
@@ -334,7 +334,6 @@ TEXTS = st.text(
 )
 
 
-@settings(deadline=None)
 @given(TEXTS, st.sampled_from(CardState), st.integers(20, 100))
 def test_nothing_that_others_wrote_reaches_the_terminal_as_a_control(
     text: str, state: CardState, width: int

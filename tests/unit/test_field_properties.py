@@ -20,7 +20,7 @@ from bot.field import (
 )
 from bot.form_schema import SchemaError, fields_from_schema, schema_from_fields
 
-steady = settings(max_examples=200, derandomize=True, deadline=None)
+steady = settings(max_examples=200, derandomize=True)
 
 NAMES = st.text(string.ascii_lowercase + "_é", min_size=1, max_size=6).filter("other".__ne__)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)

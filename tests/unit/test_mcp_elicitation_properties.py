@@ -16,7 +16,7 @@ from bot.mcp.elicitation import CONFIRMATION, Kinds, Refused, asked, result_of
 from bot.question import Asked
 from bot.tool import Action, Answered
 
-steady = settings(max_examples=100, derandomize=True, deadline=None)
+steady = settings(max_examples=100, derandomize=True)
 
 
 def ask(params: Any, *, kinds: Kinds = Kinds.BOTH, plain_http: bool = False) -> Asked | Refused:

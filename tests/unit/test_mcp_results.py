@@ -26,7 +26,7 @@ from bot.question import Asked
 from bot.tool import RESULT_LIMIT, InputRequired
 from bot.tool import Produced as File
 
-steady = settings(max_examples=100, derandomize=True, deadline=None)
+steady = settings(max_examples=100, derandomize=True)
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(11_992)
 

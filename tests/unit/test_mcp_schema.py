@@ -24,7 +24,7 @@ from bot.mcp.schema import (
     faults,
 )
 
-steady = settings(max_examples=300, derandomize=True, deadline=None)
+steady = settings(max_examples=300, derandomize=True)
 
 SLOW = "^(a+)+$"  # `re` needs 2**n steps to see that it is not there
 AS = "a" * 28  # half a minute for `re`, so that a test that fails does end

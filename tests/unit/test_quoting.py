@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.quoting import ONE, ROOM, lines, unreadable
@@ -79,7 +79,6 @@ def test_a_time_that_no_calendar_has_is_left_out() -> None:
     assert only["at"] == ""
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.builds(Quoted, st.text(), st.text(max_size=50), st.floats(0, 4e9), st.booleans()))
 )

@@ -91,7 +91,7 @@ def test_slack_takes_every_card_in_every_state_and_reads_nothing_in_it(
         assert "Approved by ana" in text_of(message(drawn, "T1"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TEXT, TEXT, st.sampled_from(list(Kind)))
 def test_no_text_of_a_card_pings_anybody(one: str, two: str, kind: Kind) -> None:
     fields = (Field("f", title=one, description=two),)
@@ -187,7 +187,7 @@ def pieces_of(shown: dict[str, Any]) -> list[str]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.integers(1, 60), st.integers(0, 5_000)).map(

@@ -511,7 +511,7 @@ JSON = st.recursive(
 KEYS = ("type", "user", "team", "channel", "ts", "thread_ts", "text", "subtype", "channel_type")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(KEYS), JSON)
 def test_whatever_stands_in_an_event_it_is_read_dropped_or_refused(key: str, value: Any) -> None:
     body = event(text="<@U_BOT> hi")

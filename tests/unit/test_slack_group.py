@@ -115,7 +115,7 @@ def test_slack_takes_it_and_there_is_room_left(name: str) -> None:
         assert all(token.startswith("<@U_A") for token in tokens)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(TEXT, TEXT, st.sampled_from(CardState), st.booleans(), TEXT),

@@ -85,7 +85,7 @@ def test_a_task_is_inert_and_can_be_cancelled_by_who_may() -> None:
     assert actions(shown) == [("cancel", "call_1")]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(st.tuples(TEXT, TEXT), max_size=6),
     st.booleans(),

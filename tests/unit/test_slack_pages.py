@@ -75,7 +75,7 @@ ARGUMENTS = st.lists(
 
 
 @pytest.mark.row("B48")
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(ARGUMENTS)
 def test_the_pages_joined_are_the_exact_arguments(arguments: list[Argument]) -> None:
     drawn = card(arguments=tuple(arguments))
@@ -91,7 +91,7 @@ def test_the_pages_joined_are_the_exact_arguments(arguments: list[Argument]) -> 
 
 
 @pytest.mark.row("B48")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(limits.PAGE_TEXT - 300, limits.PAGE_TEXT + 300), st.sampled_from("x😀\x01\n "))
 def test_nothing_is_lost_where_one_page_ends(size: int, character: str) -> None:
     value = "a" + character * size + "b"

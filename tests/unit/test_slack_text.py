@@ -70,7 +70,7 @@ def shown_with(text: str) -> dict[str, object]:
     return {"ts": "1.000001", **message(Reply(text), "T1")}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS)
 def test_whatever_the_model_says_pings_nobody_and_links_only_to_web_addresses(text: str) -> None:
     for ping in pings_in(shown_with(text), "C1"):
@@ -78,7 +78,7 @@ def test_whatever_the_model_says_pings_nobody_and_links_only_to_web_addresses(te
         assert re.match(r"<https?://", ping.token), ping
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS)
 def test_whatever_the_model_says_slack_takes_the_message(text: str) -> None:
     for part in split(text):
@@ -87,7 +87,7 @@ def test_whatever_the_model_says_slack_takes_the_message(text: str) -> None:
         assert 0 < len(shown["text"]) <= limits.FALLBACK_TEXT
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text())
 def test_escaped_text_has_no_token_and_reads_as_it_was(text: str) -> None:
     escaped = escape(text)
@@ -160,7 +160,7 @@ CELL = st.text(st.characters(exclude_categories=["C", "Z", "P", "S"]), max_size=
 
 
 @pytest.mark.row("B80")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 5), st.lists(st.lists(CELL, max_size=7), max_size=30))
 def test_every_cell_of_a_table_is_shown(columns: int, rows: list[list[str]]) -> None:
     head = "|" + "h|" * columns + "\n|" + "---|" * columns + "\n"
@@ -237,7 +237,7 @@ def test_a_link_that_is_defined_in_another_part_keeps_its_address() -> None:
     assert "<https://a.test/x|docs> (a.test)" in sections(parts[0])[0]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(TEXTS.map(lambda text: text * 200))
 def test_whatever_is_split_every_part_is_a_message_that_slack_takes(text: str) -> None:
     for part in split(text[:25_000]):
@@ -313,7 +313,7 @@ def test_a_short_text_is_one_part() -> None:
     assert split("") == [""]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.text("ab <>&\n", min_size=1, max_size=40).map(lambda text: text * 60),
@@ -351,7 +351,7 @@ def test_a_cut_is_visible_and_never_longer() -> None:
     assert plain("  ")["text"] == "—"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(), st.integers(2, 20))
 def test_chunks_joined_are_the_text(text: str, size: int) -> None:
     pieces = chunks(text, size)
@@ -363,19 +363,19 @@ def test_chunks_joined_are_the_text(text: str, size: int) -> None:
 
 
 @pytest.mark.row("B84")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS)
 def test_in_a_stream_whatever_the_model_says_pings_nobody_and_links_nothing(text: str) -> None:
     assert pings_in({"markdown_text": inert_markdown(text), "ts": "1.000001"}, "C1") == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS, TEXTS)
 def test_what_streams_of_a_text_is_how_more_of_it_begins(text: str, more: str) -> None:
     assert inert_markdown(text + more).startswith(inert_markdown(text))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS)
 def test_what_streams_is_the_text_with_nothing_to_be_seen_added(text: str) -> None:
     text = visible(text)

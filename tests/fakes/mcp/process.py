@@ -7,12 +7,14 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
+
+from tests.fakes.forks import FORKS
 
 ROOT = Path(__file__).parents[3]
 STARTING = 20.0  # seconds; two cores that others use too
@@ -48,6 +50,17 @@ def seen(home: Path, method: str) -> list[dict[str, Any]]:
     return [one for one in map(json.loads, lines) if one["method"] == method]
 
 
+def _serve(arguments: list[str], given: Mapping[str, str], log: Path) -> None:
+    os.environ.update(given)
+    os.chdir(ROOT)
+    with log.open("ab") as errors, open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(errors.fileno(), 2)
+    from tests.fakes.mcp import server  # here, since it reads the environment
+
+    server.main(arguments)
+
+
 class HttpServer:
     """One server over HTTP: `await start()`, `stop()` in good order, `kill()` with -9, `restart()`.
 
@@ -60,7 +73,7 @@ class HttpServer:
         self.legacy = legacy
         self.env = dict(env or {})
         self.port = free_port()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: ForkServerProcess | None = None
 
     @property
     def url(self) -> str:
@@ -68,22 +81,17 @@ class HttpServer:
 
     @property
     def running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
+        return self.process is not None and self.process.is_alive()
 
     async def start(self) -> None:
-        arguments = [sys.executable, "-m", MODULE, "http", str(self.port)]
+        arguments = ["http", str(self.port), *(["--legacy"] if self.legacy else [])]
         self.home.mkdir(parents=True, exist_ok=True)
-        with (self.home / "stderr").open("ab") as log:
-            self.process = subprocess.Popen(  # noqa: ASYNC220 -- a test may wait this long
-                [*arguments, *(["--legacy"] if self.legacy else [])],
-                cwd=ROOT,
-                env={**os.environ, **environment(self.home, self.env)},
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
+        given = (arguments, environment(self.home, self.env), self.home / "stderr")
+        self.process = FORKS.Process(target=_serve, args=given)
+        self.process.start()
         deadline = time.monotonic() + STARTING
         while not self._listens():
-            assert self.process.poll() is None, (self.home / "stderr").read_text()
+            assert self.process.is_alive(), (self.home / "stderr").read_text()
             assert time.monotonic() < deadline, "the fake server did not start"
             await asyncio.sleep(0.05)
 
@@ -99,8 +107,11 @@ class HttpServer:
 
     def _end(self, number: signal.Signals) -> None:
         if self.process is not None:
-            self.process.send_signal(number)
-            self.process.wait(timeout=STARTING)
+            if self.process.is_alive():
+                assert self.process.pid is not None
+                os.kill(self.process.pid, number)
+            self.process.join(STARTING)
+            assert not self.process.is_alive()
             self.process = None
 
     async def restart(self) -> None:
@@ -111,5 +122,6 @@ class HttpServer:
     async def died(self) -> None:
         """Waits until the process has ended by itself."""
         assert self.process is not None
-        await asyncio.to_thread(self.process.wait, STARTING)
+        await asyncio.to_thread(self.process.join, STARTING)
+        assert not self.process.is_alive()
         self.process = None

@@ -232,7 +232,7 @@ def test_what_is_in_a_file_is_decided_where_the_file_is() -> None:
     assert "Approve" not in buttons_of(pages.page(drawn))
 
 
-@given(st.text(max_size=400).map(lambda text: "a" + text * 5 + "\u200b" * 300 + "tail"))
+@given(TEXT.map(lambda text: "a" + text * 5 + "\u200b" * 300 + "tail"))
 @settings(max_examples=40, deadline=None)
 def test_what_is_not_whole_on_a_card_leads_to_everything(text: str) -> None:
     for drawn in (

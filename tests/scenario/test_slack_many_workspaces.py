@@ -17,6 +17,7 @@ from tests.fakes.model import call
 from tests.fakes.slack import Elsewhere, FakeSlack, buttons_of, text_of
 from tests.scenario.slack_browser import Browser, for_many_workspaces
 from tests.scenario.slack_product import ANA, BEN, OPS, product
+from tests.scenario.slack_world import Mode
 
 HERE, THERE = "T_ACME", "T_BOLD"
 UNKNOWN = str(UnknownQuestion())
@@ -41,6 +42,12 @@ def _oauth(_tokens: None, monkeypatch: pytest.MonkeyPatch) -> None:
     for_many_workspaces(monkeypatch)
 
 
+@pytest.fixture(params=["http", "socket"])
+def mode(request: pytest.FixtureRequest) -> Mode:
+    mode: Mode = request.param
+    return mode
+
+
 @pytest.fixture
 async def slack() -> AsyncIterator[FakeSlack]:
     async with FakeSlack(WallClock()) as slack:
@@ -63,10 +70,12 @@ def told_times(where: Elsewhere, times: int) -> bool:
 
 
 async def test_a_button_of_another_workspace_decides_nothing(
-    slack: FakeSlack, sqlite_db: Database
+    slack: FakeSlack, sqlite_db: Database, mode: Mode
 ) -> None:
     here, there = slack.add_workspace(HERE), slack.add_workspace(THERE)
-    async with product(sqlite_db, *STEPS, tools=[refund], policies=[BOTH], workspace=slack):
+    async with product(
+        sqlite_db, *STEPS, tools=[refund], policies=[BOTH], workspace=slack, mode=mode
+    ):
         for one in (here, there):
             await Browser(slack).install(one)
         card = await asked(slack, there)
@@ -82,10 +91,12 @@ async def test_a_button_of_another_workspace_decides_nothing(
 
 
 async def test_a_form_that_names_a_question_of_another_workspace_decides_nothing(
-    slack: FakeSlack, sqlite_db: Database
+    slack: FakeSlack, sqlite_db: Database, mode: Mode
 ) -> None:
     here, there = slack.add_workspace(HERE), slack.add_workspace(THERE)
-    async with product(sqlite_db, *STEPS, tools=[refund], policies=[BOTH], workspace=slack):
+    async with product(
+        sqlite_db, *STEPS, tools=[refund], policies=[BOTH], workspace=slack, mode=mode
+    ):
         for one in (here, there):
             await Browser(slack).install(one)
         mine, theirs = await asked(slack, here), await asked(slack, there)
@@ -113,10 +124,12 @@ async def test_a_form_that_names_a_question_of_another_workspace_decides_nothing
 
 
 async def test_a_question_waits_for_the_workspace_that_removed_the_app_to_come_back(
-    slack: FakeSlack, sqlite_db: Database
+    slack: FakeSlack, sqlite_db: Database, mode: Mode
 ) -> None:
     here, there = slack.add_workspace(HERE), slack.add_workspace(THERE)
-    async with product(sqlite_db, *STEPS, tools=[refund], policies=[BOTH], workspace=slack):
+    async with product(
+        sqlite_db, *STEPS, tools=[refund], policies=[BOTH], workspace=slack, mode=mode
+    ):
         for one in (here, there):
             await Browser(slack).install(one)
         card = await asked(slack, here)
@@ -133,13 +146,15 @@ async def test_a_question_waits_for_the_workspace_that_removed_the_app_to_come_b
 
 
 async def test_an_approver_is_named_by_the_enterprise_that_installed_it_as_a_whole(
-    slack: FakeSlack, sqlite_db: Database
+    slack: FakeSlack, sqlite_db: Database, mode: Mode
 ) -> None:
     whole = slack.add_workspace("E_ACME", teams=("T_EAST", "T_WEST"))
     whole.add_user("U_WIM", "wim", team="T_WEST")
     whole.world.channels[OPS].members.append("U_WIM")
     policy = Policy(name="ops", approvers=frozenset({"slack:E_ACME/U_WIM"}))
-    async with product(sqlite_db, *STEPS, tools=[refund], policies=[policy], workspace=slack):
+    async with product(
+        sqlite_db, *STEPS, tools=[refund], policies=[policy], workspace=slack, mode=mode
+    ):
         await Browser(slack).install(whole)
         card = await asked(slack, whole)
         assert "<@U_WIM>" in str(card["blocks"])

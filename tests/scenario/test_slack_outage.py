@@ -19,6 +19,7 @@ from tests.fakes.clock import WallClock
 from tests.fakes.model import call
 from tests.fakes.slack import BOT_USER, FakeSlack, buttons_of, text_of
 from tests.scenario.slack_product import ANA, BEN, OPS, Product, product
+from tests.scenario.slack_world import Mode
 from tests.world import until
 
 TITLE = "wants to run refund"
@@ -69,10 +70,16 @@ def errors(logs: list[Any]) -> list[str]:
     return [entry["event"] for entry in logs if entry["log_level"] == "error"]
 
 
+@pytest.fixture(params=["http", "socket"])
+def mode(request: pytest.FixtureRequest) -> Mode:
+    mode: Mode = request.param
+    return mode
+
+
 @pytest.mark.row("B33")
 @pytest.mark.parametrize("way", ["archived", "removed", "removed from a private channel"])
 async def test_a_channel_out_of_reach_is_tried_boundedly_and_its_requester_told_once(
-    way: str, sqlite_db: Database
+    way: str, sqlite_db: Database, mode: Mode
 ) -> None:
     effects: list[str] = []
 
@@ -83,7 +90,9 @@ async def test_a_channel_out_of_reach_is_tried_boundedly_and_its_requester_told_
         return "ok"
 
     with capture_logs() as logs:
-        async with product(sqlite_db, call("refund", order="A1"), "Done.", tools=[refund]) as one:
+        async with product(
+            sqlite_db, call("refund", order="A1"), "Done.", tools=[refund], mode=mode
+        ) as one:
             one.slack.add_channel(NEWS, [ANA, BEN, BOT_USER])
             await one.mention()
             await one.card(TITLE)
@@ -124,13 +133,15 @@ async def test_a_channel_out_of_reach_is_tried_boundedly_and_its_requester_told_
 
 
 async def test_a_card_that_an_archived_channel_did_not_take_goes_there_once_it_takes_something(
-    sqlite_db: Database,
+    sqlite_db: Database, mode: Mode
 ) -> None:
     """Until then it waits in the approver's direct message."""
     async with FakeSlack(WallClock()) as slack:
         channel = slack.world.channels[OPS]
         step = first(lambda: setattr(channel, "archived", True), call("refund", order="A1"))
-        async with product(sqlite_db, step, "Done.", tools=[refund], workspace=slack) as one:
+        async with product(
+            sqlite_db, step, "Done.", tools=[refund], workspace=slack, mode=mode
+        ) as one:
             await one.mention()
             await slack.until(lambda: notices(one), seconds=10)
             await one.direct_card(BEN, TITLE)
@@ -144,12 +155,14 @@ async def test_a_card_that_an_archived_channel_did_not_take_goes_there_once_it_t
 
 
 async def test_what_a_revoked_token_did_not_deliver_is_tried_once_and_said_once(
-    sqlite_db: Database,
+    sqlite_db: Database, mode: Mode
 ) -> None:
     with capture_logs() as logs:
         async with FakeSlack(WallClock()) as slack:
             step = first(lambda: revoke(slack), call("refund", order="A1"))
-            async with product(sqlite_db, step, "Done.", tools=[refund], workspace=slack) as one:
+            async with product(
+                sqlite_db, step, "Done.", tools=[refund], workspace=slack, mode=mode
+            ) as one:
                 await one.mention()
                 await slack.until(lambda: len(lost(slack)) == 2, seconds=10)
                 await until(lambda: nothing_waits(sqlite_db))
@@ -159,12 +172,12 @@ async def test_what_a_revoked_token_did_not_deliver_is_tried_once_and_said_once(
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["after a restart", "in the same process"])
 async def test_the_cards_of_open_questions_are_posted_once_the_token_is_good_again(
-    restarted: bool, sqlite_db: Database
+    restarted: bool, sqlite_db: Database, mode: Mode
 ) -> None:
     async with FakeSlack(WallClock()) as slack:
         step = first(lambda: revoke(slack), call("refund", order="A1"))
         script = (step, "Done.")
-        async with product(sqlite_db, *script, tools=[refund], workspace=slack) as one:
+        async with product(sqlite_db, *script, tools=[refund], workspace=slack, mode=mode) as one:
             await one.mention()
             await slack.until(lambda: len(lost(slack)) == 2, seconds=10)
             root = one.root
@@ -175,7 +188,7 @@ async def test_the_cards_of_open_questions_are_posted_once_the_token_is_good_aga
         if restarted:
             slack.world.token_error = ""
             async with product(
-                sqlite_db, *script, tools=[refund], workspace=slack, root=root
+                sqlite_db, *script, tools=[refund], workspace=slack, root=root, mode=mode
             ) as two:
                 await posted_again(two)
 
@@ -195,12 +208,17 @@ async def posted_again(one: Product) -> None:
 
 @pytest.mark.row("B38")
 async def test_a_copy_that_a_revoked_token_did_not_redraw_is_redrawn_after_the_next_start(
-    sqlite_db: Database,
+    sqlite_db: Database, mode: Mode
 ) -> None:
     """Decided elsewhere meanwhile, as by a program."""
     async with FakeSlack(WallClock()) as slack:
         async with product(
-            sqlite_db, call("refund", order="A1"), "Done.", tools=[refund], workspace=slack
+            sqlite_db,
+            call("refund", order="A1"),
+            "Done.",
+            tools=[refund],
+            workspace=slack,
+            mode=mode,
         ) as one:
             await one.mention()
             card = await one.card(TITLE)
@@ -215,7 +233,7 @@ async def test_a_copy_that_a_revoked_token_did_not_redraw_is_redrawn_after_the_n
         slack.world.token_error = ""
         assert buttons_of(card)
         async with product(
-            sqlite_db, "Done.", "Done.", tools=[refund], workspace=slack, root=root
+            sqlite_db, "Done.", "Done.", tools=[refund], workspace=slack, root=root, mode=mode
         ) as two:
             await slack.until(lambda: not buttons_of(card), seconds=10)
             assert "Approved by ben" in text_of(card)

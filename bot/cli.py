@@ -9,7 +9,6 @@ import logging
 import sys
 from collections.abc import Coroutine
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -20,6 +19,7 @@ from bot import commands, log
 from bot.app import App, until_told
 from bot.card import draw
 from bot.cli_audit import audit_cli
+from bot.cli_options import ConfigOption, JsonOption
 from bot.cli_rules import account, rules_cli
 from bot.clock import WallClock
 from bot.config import (
@@ -56,11 +56,6 @@ cli.add_typer(audit_cli, name="audit")
 cli.add_typer(rules_cli, name="rules")
 
 out = Console(highlight=False)
-
-ConfigOption = Annotated[
-    Path, typer.Option("--config", "-c", help="The configuration file.", envvar="INTERLOCK_CONFIG")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
 def main() -> None:

@@ -12,15 +12,12 @@ from typing import Annotated
 import typer
 
 from bot import audit
+from bot.cli_options import ConfigOption
 from bot.config import DEFAULT_PATH, load
 from bot.secrets import ConfigError
 from storage.database import Database
 
 audit_cli = typer.Typer(no_args_is_help=True, help="The audit log.")
-
-ConfigOption = Annotated[
-    Path, typer.Option("--config", "-c", help="The configuration file.", envvar="INTERLOCK_CONFIG")
-]
 
 
 @audit_cli.command()

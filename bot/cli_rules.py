@@ -14,11 +14,11 @@ import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from bot.cli_options import ConfigOption, JsonOption
 from bot.config import DEFAULT_PATH, load
 from bot.core import new_id
 from bot.listing import rule_line
@@ -34,10 +34,6 @@ rules_cli = typer.Typer(help="The standing rules.")
 _PAST: Final = 200  # calls that a preview looks at
 _CONDITION: Final = re.compile(r"\s*([\w.-]+)\s*(>=|<=|=|\bin\b|\bunder\b)\s*(.+?)\s*", re.DOTALL)
 
-ConfigOption = Annotated[
-    Path, typer.Option("--config", "-c", help="The configuration file.", envvar="INTERLOCK_CONFIG")
-]
-
 
 class Does(StrEnum):
     ASK = "ask"
@@ -48,7 +44,7 @@ class Does(StrEnum):
 def listed(
     context: typer.Context,
     config: ConfigOption = DEFAULT_PATH,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """The standing rules in force."""
     if context.invoked_subcommand is None:

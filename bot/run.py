@@ -19,6 +19,7 @@ from bot.question import Asked, Purpose, fields_of
 from bot.quorum import YES
 from bot.record import Recorder
 from bot.reply import say
+from bot.rule_use import tell_rule_use
 from bot.surface import Actor, person_of
 from bot.tool import (
     Action,
@@ -214,16 +215,7 @@ class CallRunner:
         await calls.move(
             tx, row.id, was=[CallState.READY], to=CallState.READY, allowed_by=f"rule:{rule.id}"
         )
-        await audit.record(
-            tx,
-            "rule_used",
-            now=self.core.now(),
-            chat_id=row.chat_id,
-            call_id=row.id,
-            actor=rule.created_by,
-            rule=rule.id,
-            digest=row.digest,
-        )
+        await tell_rule_use(self.core, tx, self.held.chat, row, rule)
         return True
 
     async def _last_use(self, tx: Tx, row: CallRow, in_force: list[RuleRow]) -> list[RuleRow]:

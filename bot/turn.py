@@ -17,6 +17,7 @@ from bot.model import ModelFailed, Settings, ToolSpec, TryLater, Turn
 from bot.notify import tell_admins
 from bot.opening import open_approvals
 from bot.reply import LiveReply, close_turn, parts_of, reply_subject, say, unsay
+from bot.rule_use import tell_rule_use
 from bot.tool import BadArguments, Tool
 from bot.transcript import (
     READING,
@@ -298,7 +299,7 @@ class TurnRunner:
         )
         await calls.add(tx, row)
         if allowed_by is not None:
-            await self._tell_rule_use(tx, row, allowed_by)
+            await tell_rule_use(self.core, tx, chat, row, allowed_by)
         if result is not None:
             await audit.record(tx, "not_run", now=now, chat_id=chat.id, call_id=row.id, why=result)
             await tell_admins(self.core, tx, chat, row, result)
@@ -341,26 +342,6 @@ class TurnRunner:
                 return CallState.WAITING, None, None
             case unreachable:
                 assert_never(unreachable)
-
-    async def _tell_rule_use(self, tx: Tx, row: CallRow, rule: RuleRow) -> None:
-        """Every use of a standing rule leaves a line in the thread and a row in the audit."""
-        await audit.record(
-            tx,
-            "rule_used",
-            now=self.core.now(),
-            chat_id=row.chat_id,
-            call_id=row.id,
-            actor=rule.created_by,
-            rule=rule.id,
-            digest=row.digest,
-        )
-        await say(
-            self.core,
-            tx,
-            self.held.chat,
-            f"rule:{row.id}",
-            f"{row.name} runs without asking: {rule.created_name} approved it for this thread.",
-        )
 
     async def _record_usage(self, tx: Tx, message_id: int | None, turn: Turn) -> None:
         await messages.record_turn(

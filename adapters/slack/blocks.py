@@ -15,7 +15,7 @@ from adapters.slack.actions import ACTION as ACTION
 from adapters.slack.actions import SHOW as SHOW
 from adapters.slack.text import chunks, escape, mrkdwn, plain, sections, shorten
 from bot import address
-from bot.card import Card, CardState, Kind, TaskCard, revealed
+from bot.card import Card, Kind, TaskCard, revealed
 from bot.excerpt import excerpt
 from bot.field import Field
 from bot.group import GroupCard
@@ -40,7 +40,6 @@ HOME: Final = "home."  # and which way to turn; the value is the number of the p
 SHOW_LABEL: Final = "Show everything"
 
 STANDING: Final = "Approve for this thread"  # a phone shows some 30 characters of a button
-_MARKS: Final = {CardState.DONE: "✅", CardState.REFUSED: "⛔", CardState.CLOSED: "⚪"}
 _BODY: Final = limits.MESSAGE_TEXT - 1_500  # what stands between the title and the buttons
 _SHORT: Final = 300
 _FEW: Final = 10  # choices that are listed on the card; more are listed by Answer
@@ -105,7 +104,7 @@ def _one_line(text: str) -> str:
 def _task(task: TaskCard) -> list[Block]:
     """A background call: what its server says of it, and Cancel while it goes on."""
     said = task.message or ("Nothing is known of it yet." if task.open else "")
-    mark = "⏳" if task.open else _MARKS.get(task.state, "")
+    mark = "⏳" if task.open else group.MARKS.get(task.state, "")
     blocks = [*_title(task), _section(f"{mark} {shorten(said, 1_000)} ({task.status})".strip())]
     if task.open:
         cancel = {"type": "button", "action_id": ACTION + CANCEL, "text": plain("Cancel")}
@@ -168,7 +167,7 @@ def _card(card: Card, team: str) -> list[Block]:
     if card.open:
         blocks.append({"type": "section", "text": mrkdwn(_deciders(card, team))})
     else:
-        mark = _MARKS.get(card.state, "")
+        mark = group.MARKS.get(card.state, "")
         told = shorten(f"{mark} {card.outcome or 'This question is closed.'}", _OUTCOME)
         blocks += [_section(part) for part in chunks(told, limits.SECTION)]
     blocks += [_context(notice) for notice in notices[:_NOTICES]]

@@ -10,7 +10,6 @@ import logging
 from dataclasses import replace
 from typing import Any, Final
 
-from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
@@ -19,7 +18,7 @@ from adapters.slack.background import Background
 from adapters.slack.events import Heard, Person, Shortcut, Turned, Typed
 from adapters.slack.log import quiet
 from adapters.slack.people import People, Unknown
-from adapters.slack.refusal import FAILURES, code_of
+from adapters.slack.refusal import FAILURES
 from adapters.slack.text import plain
 from bot.surface import Command, Entry, Listing, Place, Reply
 
@@ -113,7 +112,7 @@ class Commands:
                 **_drawn(answer, self._organisation),
             )
         except FAILURES as error:
-            log.warning("An answer to a command did not go out: %s", _named(error))
+            log.warning("An answer to a command did not go out: %s", apology.named(error))
 
     async def _respond(self, url: str, answering: asyncio.Task[str], thread: str = "") -> None:
         webhook = AsyncWebhookClient(
@@ -123,7 +122,7 @@ class Commands:
         try:
             answer = await webhook.send_dict(body | ({"thread_ts": thread} if thread else {}))
         except FAILURES as error:
-            log.warning("An answer to a command did not go out: %s", _named(error))
+            log.warning("An answer to a command did not go out: %s", apology.named(error))
         else:
             if answer.status_code != 200:
                 log.warning("An answer to a command was refused: status %s", answer.status_code)
@@ -132,7 +131,7 @@ class Commands:
         try:
             opened = await self._client.views_open(trigger_id=used.trigger, view=modals.loading())
         except FAILURES as error:
-            log.warning("A list did not open: %s", _named(error))
+            log.warning("A list did not open: %s", apology.named(error))
             return
         await self._filled(str(opened["view"]["id"]), used.person, 1)
 
@@ -178,7 +177,3 @@ def _modal(listing: Listing) -> modals.View:
         "close": plain("Close"),
         "blocks": [*shown, *([{"type": "actions", "elements": buttons}] if buttons else [])],
     }
-
-
-def _named(error: Exception) -> str:
-    return code_of(error) if isinstance(error, SlackApiError) else type(error).__name__

@@ -26,7 +26,7 @@ Block = dict[str, Any]
 
 MOST: Final = 15  # calls of one message: what its text has room for
 
-_MARKS: Final = {CardState.DONE: "✅", CardState.REFUSED: "⛔", CardState.CLOSED: "⚪"}
+MARKS: Final = {CardState.DONE: "✅", CardState.REFUSED: "⛔", CardState.CLOSED: "⚪"}
 _TOOL: Final = 80
 _TOLD: Final = 200
 _CALL: Final = 400  # all that is shown of a call
@@ -73,7 +73,7 @@ def _call(number: int, card: Card, size: int) -> Block:
 def _words(number: int, card: Card, size: int) -> tuple[str, bool]:
     """One call in about `size` characters: its number and tool, how it ended, and what fits of
     its arguments; and whether they are all there."""
-    mark = "" if card.open else f"{_MARKS.get(card.state, '')} "
+    mark = "" if card.open else f"{MARKS.get(card.state, '')} "
     head = f"{mark}{number}. {shorten(_line(card.tool), _TOOL)}\n"
     told = card.outcome if not card.open else " ".join(card.notices)
     head += f"{shorten(_line(told), _TOLD)}\n" if told else ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from bot.hours import WorkingHours
 from bot.question import Purpose
 from bot.rules import Condition
 from bot.surface import Actor
@@ -29,7 +30,11 @@ class Policy:
     and `…/#ID` (the members of a channel), REQUESTER, ANYONE. `quorum`: how many different people
     must approve. `self_approval`: whether the one who asked the agent may approve. `ask`: ask for
     these tools even where the tool itself would not. `remember`: whether an approver whom it names
-    may let a tool run without asking for the rest of a thread."""
+    may let a tool run without asking for the rest of a thread. `rule_makers`: the people who may
+    make any other standing rule. Times are in seconds, of working time where `hours` are set, from
+    when a question opens (None: never): `remind_after`, after which the approvers are reminded, and
+    then again after twice as long; `escalate_after`, after which those of `escalate_to` may approve
+    as well; `expires_after`, after which it does not run."""
 
     name: str
     tools: tuple[str, ...] = ("*",)
@@ -41,6 +46,12 @@ class Policy:
     self_approval: bool = False
     ask: bool = False
     remember: bool = True
+    rule_makers: frozenset[str] = frozenset()
+    remind_after: float | None = None
+    escalate_after: float | None = None
+    escalate_to: frozenset[str] = frozenset()
+    expires_after: float | None = None
+    hours: WorkingHours | None = None
 
     def covers(
         self, agent: str, tool: str, server: str = "", args: Mapping[str, Any] | None = None

@@ -17,11 +17,13 @@ from storage.database import Database, Tx
 
 
 class Job(StrEnum):
-    """The kinds of work an engine wakes. Keys: a chat's id, a channel's key, a call's id."""
+    """The kinds of work an engine wakes. Keys: a chat's id, a channel's key, a call's id, a
+    question's id."""
 
     CHAT = "chat"
     DELIVER = "deliver"
     TASK = "task"
+    DUE = "due"
 
 
 class Wake(Protocol):

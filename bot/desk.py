@@ -4,39 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from typing import Any
 
-from bot.approvers import askers_of, may_remember, refusal
+from bot.approvers import Policy, askers_of, may_remember, refusal
 from bot.card import outcome_sentence
 from bot.closing import redraw, supersede_open
 from bot.core import Core, Job, new_id
 from bot.drawing import unread
-from bot.field import AnswerError, coerce
-from bot.gate import AskFirst, Deny, digest, gate
-from bot.outcome import GIVE_UP, RAN, interrupted, outcome_choice
+from bot.editing import edited
+from bot.effect import Case, Effect, effect_of
+from bot.field import AnswerError
+from bot.gate import digest
 from bot.question import (
     AlreadyRunning,
     Changed,
-    Kind,
     NotAllowed,
     Purpose,
     Question,
     QuestionError,
     UnknownQuestion,
     Verb,
-    WrongVerb,
-    fields_of,
     question_of,
 )
 from bot.quorum import Tally, tally
+from bot.remember import Remember, rule_of
 from bot.surface import Actor, Place
-from bot.tool import BadArguments
 from storage import audit, calls, chats, outbox, questions, rules
 from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
-from storage.database import Tx, canonical
+from storage.database import Tx
 from storage.questions import DecisionRow, QuestionRow, QuestionState
-from storage.rules import RuleRow
+from storage.rules import Scope
 
 API = "api"  # a program, which has the arguments whole; surfaces name themselves
 
@@ -53,34 +51,6 @@ class Ruling:
     name: str
     at: float
     recorded: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
-    """What lies on the desk: the rows, locked, and what the person did. `unread`: why they cannot
-    have read what would run."""
-
-    chat: ChatRow
-    call: CallRow
-    question: QuestionRow
-    verb: Verb
-    by: Actor
-    via: str
-    response: Any
-    lenient: bool
-    remember: str | None
-    arguments: Mapping[str, Any] | None
-    unread: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Effect:
-    """What a decision does to its question and call."""
-
-    question: QuestionState
-    response: Any
-    call: CallState | None  # None: the call stays as it is
-    values: Mapping[str, Any]
 
 
 class Desk:
@@ -111,7 +81,7 @@ class Desk:
         via: str = API,
         response: Any = None,
         lenient: bool = False,
-        remember: str | None = None,
+        remember: Remember | None = None,
         arguments: Mapping[str, Any] | None = None,
         place: Place | None = None,
         chat_id: str | None = None,
@@ -170,7 +140,7 @@ class Desk:
         via: str,
         response: Any,
         lenient: bool,
-        remember: str | None,
+        remember: Remember | None,
         arguments: Mapping[str, Any] | None,
         place: Place | None,
         chat_id: str | None,
@@ -193,10 +163,11 @@ class Desk:
             return NotAllowed(refused)
         if question.state != QuestionState.OPEN:
             return self._late(question, call, verb)
-        case = _Case(
+        case = Case(
             chat=chat,
             call=call,
             question=question,
+            policy=self._policy(chat, call),
             verb=verb,
             by=by,
             via=via,
@@ -209,8 +180,10 @@ class Desk:
         if question.purpose == Purpose.APPROVAL and not _untouched(question, call):
             return await self._void(tx, case, via)
         try:
-            effect = self._effect(case)
-            await self._remember(tx, case, effect)
+            effect = effect_of(case)
+            if arguments is not None:
+                effect = replace(effect, values={**effect.values, **edited(self.core, case)})
+            await self._remember(tx, case)
             counted = await self._count(tx, case, effect)
         except (QuestionError, AnswerError) as error:
             return error
@@ -249,11 +222,15 @@ class Desk:
         return refusal(
             by,
             purpose=Purpose(row.purpose),
-            policy=self.core.policies.of_call(chat.agent, call),
+            policy=self._policy(chat, call),
             askers=askers_of(call, chat),
             tool=call.name,
             who=self.core.policies.who,
         )
+
+    def _policy(self, chat: ChatRow, call: CallRow) -> Policy:
+        """The policy that counts for the call now."""
+        return self.core.policies.of_call(chat.agent, call)
 
     def _late(self, question: QuestionRow, call: CallRow, verb: Verb) -> Ruling | QuestionError:
         no = verb in (Verb.DECLINE, Verb.DISMISS)
@@ -270,111 +247,31 @@ class Desk:
             at=question.settled_at or 0.0,
         )
 
-    def _effect(self, case: _Case) -> _Effect:
-        """What the verb does. Pure; raises QuestionError or AnswerError."""
-        if case.arguments is not None and case.verb is not Verb.APPROVE:
-            raise WrongVerb("Only an approval can change the arguments.")
-        match Purpose(case.question.purpose):
-            case Purpose.APPROVAL:
-                return self._approval(case)
-            case Purpose.ASK:
-                return _ask(case)
-            case Purpose.OUTCOME:
-                return _lost_run(case)
-            case unreachable:
-                assert_never(unreachable)
-
-    def _approval(self, case: _Case) -> _Effect:
-        match case.verb:
-            case Verb.ANSWER if case.response not in (None, {}):
-                raise WrongVerb("This asks for an approval: approve or decline it.")
-            case Verb.APPROVE | Verb.ANSWER:
-                if case.unread is not None:
-                    raise NotAllowed(case.unread)
-                values: dict[str, Any] = {"allowed_by": case.by.key}
-                if case.arguments is not None:
-                    values |= self._edited(case)
-                response = None if case.remember is None else {"remember": case.remember}
-                return _Effect(QuestionState.APPROVED, response, CallState.READY, values)
-            case Verb.DECLINE | Verb.DISMISS:
-                note = _note(case.response) if case.verb is Verb.DECLINE else None
-                result = f"The user denied the call to {case.call.name}." if note is None else note
-                state = (
-                    QuestionState.DECLINED if case.verb is Verb.DECLINE else QuestionState.DISMISSED
-                )
-                return _Effect(
-                    state, {"note": note}, CallState.DECLINED, _settled("declined", result)
-                )
-            case unreachable:
-                assert_never(unreachable)
-
-    def _edited(self, case: _Case) -> dict[str, Any]:
-        """The call with other arguments: validated and judged anew (row D23)."""
-        call, assert_given = case.call, case.arguments
-        assert assert_given is not None
-        tool = self.core.tool(case.chat.agent, call.name)
-        if tool is None:
-            raise QuestionError(
-                f"{call.name} is not loaded here, so its arguments cannot be changed; "
-                "approve or decline it as it is."
-            )
-        if tool.schema_digest != call.schema_digest:
-            raise Changed(f"{call.name} was changed since this was asked; decline it.")
-        try:
-            args = tool.validate(assert_given)
-        except BadArguments as error:
-            raise QuestionError(str(error)) from error
-        edited = replace(call, args=args)
-        policy, who = self.core.policies.of_call(case.chat.agent, edited), self.core.policies.who
-        judged = gate(tool, args, policy=policy, askers=askers_of(call, case.chat), who=who)
-        if isinstance(judged, Deny):
-            raise NotAllowed(judged.reason)
-        if isinstance(judged, AskFirst):
-            refused = self._refusal(case.chat, edited, case.question, case.by)
-            if refused is None and policy.quorum > 1:
-                refused = (
-                    f"{policy.quorum} people must approve these arguments of {call.name}, so they "
-                    "cannot be put in by one; decline it and say what it should be."
-                )
-            if refused is not None:
-                raise NotAllowed(refused)
-        return {
-            "args": args,
-            "digest": digest(call.server, call.name, call.schema_digest, args),
-            "edited": {"by": case.by.label, "from": call.args},
-        }
-
-    async def _remember(self, tx: Tx, case: _Case, effect: _Effect) -> None:
+    async def _remember(self, tx: Tx, case: Case) -> None:
         if case.remember is None:
             return
-        policies = self.core.policies
-        policy = policies.of_call(case.chat.agent, case.call)
-        if effect.question is not QuestionState.APPROVED:
-            raise WrongVerb("Only an approval can be remembered.")
-        if case.remember != "chat":
+        if case.arguments is not None:
+            raise QuestionError("A call that was changed is approved once: leave one of the two.")
+        if case.remember.scope is not Scope.CHAT:
             raise QuestionError("An approval can be remembered for this thread only.")
-        askers = askers_of(case.call, case.chat)
-        if not may_remember(policy, case.by.key, askers=askers, who=policies.who):
+        policy, askers = case.policy, askers_of(case.call, case.chat)
+        if not may_remember(policy, case.by.key, askers=askers, who=self.core.policies.who):
             raise NotAllowed(
                 f"The policy {policy.name} does not let your approvals of {case.call.name} be "
                 "remembered; approve it once."
             )
-        rule = RuleRow(
-            id=new_id("rule"),
-            effect="allow",
-            scope="chat",
-            scope_key=case.chat.id,
-            server=case.call.server,
-            tool=case.call.name,
-            schema_digest=case.call.schema_digest,
-            conditions=[],
-            created_by=case.by.key,
-            created_name=case.by.label,
-            created_at=self.core.now(),
+        rule = rule_of(
+            case.remember,
+            rule_id=new_id("rule"),
+            chat=case.chat,
+            call=case.call,
+            by=case.by,
+            requester=None,
+            now=self.core.now(),
         )
         await rules.add(tx, rule)
 
-    async def _void(self, tx: Tx, case: _Case, via: str) -> QuestionError:
+    async def _void(self, tx: Tx, case: Case, via: str) -> QuestionError:
         """The stored call is no longer what the card showed: nothing runs (row B52)."""
         now = self.core.now()
         await questions.settle(
@@ -401,16 +298,14 @@ class Desk:
             f"What would run is not what this card showed, so {case.call.name} does not run."
         )
 
-    async def _count(self, tx: Tx, case: _Case, effect: _Effect) -> Tally | None:
+    async def _count(self, tx: Tx, case: Case, effect: Effect) -> Tally | None:
         """How many have approved, with this one; None for what one person settles. Changed
         arguments are approved by whoever changed them: see `_edited`."""
         if effect.question is not QuestionState.APPROVED or case.arguments is not None:
             return None
-        policies = self.core.policies
-        policy = policies.of_call(case.chat.agent, case.call)
-        return await tally(tx, case.question, policy, case.by, policies.who)
+        return await tally(tx, case.question, case.policy, case.by, self.core.policies.who)
 
-    async def _one_of_several(self, tx: Tx, case: _Case, counted: Tally) -> Ruling:
+    async def _one_of_several(self, tx: Tx, case: Case, counted: Tally) -> Ruling:
         """It counts, and the question stays open for the others."""
         question, now = case.question, self.core.now()
         await questions.rewrite(tx, question.id, counted.body(question.body))
@@ -426,7 +321,7 @@ class Desk:
         )
 
     async def _decided(
-        self, tx: Tx, case: _Case, response: Any, digest: str, state: QuestionState
+        self, tx: Tx, case: Case, response: Any, digest: str, state: QuestionState
     ) -> None:
         row = DecisionRow(
             question_id=case.question.id,
@@ -447,11 +342,11 @@ class Desk:
             verb=case.verb,
             state=state,
             digest=digest,
-            remember=case.remember,
+            remember=None if case.remember is None else case.remember.to_json(),
             edited=case.arguments is not None,
         )
 
-    async def _apply(self, tx: Tx, case: _Case, effect: _Effect, counted: Tally | None) -> Ruling:
+    async def _apply(self, tx: Tx, case: Case, effect: Effect, counted: Tally | None) -> Ruling:
         now = self.core.now()
         call, question = case.call, case.question
         await questions.settle(
@@ -482,7 +377,7 @@ class Desk:
         await self._redraw(tx, case)
         return Ruling(question.id, first=True, state=effect.question, name=case.by.label, at=now)
 
-    async def _redraw(self, tx: Tx, case: _Case) -> None:
+    async def _redraw(self, tx: Tx, case: Case) -> None:
         """Every copy loses its buttons before the call starts; the chat goes on after that."""
         subject = outbox.card_of(case.question)
         await redraw(self.core, tx, subject, call_id=case.call.id)
@@ -514,73 +409,3 @@ def late_sentence(row: QuestionRow) -> str:
 def _untouched(question: QuestionRow, call: CallRow) -> bool:
     now = digest(call.server, call.name, call.schema_digest, call.args)
     return question.digest == call.digest == now
-
-
-def _note(response: Any) -> str | Mapping[str, Any] | None:
-    """A decline's note: text, a mapping, or none when it is blank."""
-    if isinstance(response, str):
-        return response.strip() or None
-    if response is None or isinstance(response, Mapping):
-        return response
-    raise QuestionError("A note is a text or a mapping.")
-
-
-def _joined(earlier: Any, note: str | Mapping[str, Any]) -> Any:
-    """The notes of all declined asks of a call: the model reads every one."""
-    if earlier is None:
-        return note
-    return "\n".join(one if isinstance(one, str) else canonical(one) for one in (earlier, note))
-
-
-def _settled(outcome: str, result: Any) -> dict[str, Any]:
-    return {"outcome": outcome, "result": result}
-
-
-def _ask(case: _Case) -> _Effect:
-    kind = Kind(case.question.kind)
-    match case.verb:
-        case Verb.APPROVE:
-            what = "a form: answer" if kind is Kind.FORM else "a page to visit: finish"
-            raise WrongVerb(f"This is {what} or decline it.")
-        case Verb.ANSWER if kind is Kind.PAGE:
-            if case.response not in (None, {}):
-                raise WrongVerb("A page takes no answer: say that you finished, or decline.")
-            return _Effect(QuestionState.ANSWERED, {"answer": True}, CallState.READY, {})
-        case Verb.ANSWER:
-            answer = coerce(fields_of(case.question), case.response, lenient=case.lenient)
-            return _Effect(QuestionState.ANSWERED, {"answer": answer}, CallState.READY, {})
-        case Verb.DECLINE:
-            note = _note(case.response)
-            return _Effect(
-                QuestionState.DECLINED,
-                {"note": note},
-                CallState.READY,
-                {} if note is None else {"note": _joined(case.call.note, note)},
-            )
-        case Verb.DISMISS:
-            return _Effect(QuestionState.DISMISSED, {"note": None}, CallState.READY, {})
-        case unreachable:
-            assert_never(unreachable)
-
-
-def _lost_run(case: _Case) -> _Effect:
-    """A person says what came of a run that was lost (design: unknown)."""
-    answer: dict[str, Any] | None
-    note: str | Mapping[str, Any] | None
-    match case.verb:
-        case Verb.APPROVE:
-            raise WrongVerb("Say what happened: it ran, run it again, or give it up.")
-        case Verb.ANSWER:
-            answer = coerce(fields_of(case.question), case.response, lenient=case.lenient)
-            choice, note = outcome_choice(answer)
-            state = QuestionState.ANSWERED
-        case Verb.DECLINE | Verb.DISMISS:
-            answer, choice, note = None, GIVE_UP, _note(case.response)
-            state = QuestionState.DECLINED
-        case unreachable:
-            assert_never(unreachable)
-    response = {"answer": answer, "note": note}
-    if choice in (RAN, GIVE_UP):
-        result = interrupted(case.call.name, case.by.label, ran=choice == RAN, note=note)
-        return _Effect(state, response, CallState.FAILED, _settled("interrupted", result))
-    return _Effect(state, response, CallState.READY, {"allowed_by": case.by.key})

@@ -16,6 +16,7 @@ from storage.questions import QuestionRow, QuestionState
 
 if TYPE_CHECKING:
     from bot.desk import Desk, Ruling
+    from bot.remember import Remember
     from bot.surface import Actor
 
 
@@ -140,12 +141,12 @@ class Question:
         self,
         *,
         by: Actor,
-        remember: str | None = None,
+        remember: Remember | None = None,
         arguments: Mapping[str, Any] | None = None,
     ) -> Ruling:
-        """Lets the call run. `remember="chat"`: later calls to the same tool run without asking
-        for the rest of this chat. `arguments` replaces the call's arguments; they are validated
-        and judged again. Raises QuestionError."""
+        """Lets the call run. `remember`: later calls too (bot.remember.THREAD: any of the same
+        tool, for the rest of this chat). `arguments` replaces the call's arguments; they are
+        validated and judged again. Raises QuestionError."""
         return await self.desk.decide(
             self.nonce, Verb.APPROVE, by=by, remember=remember, arguments=arguments
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 
 import structlog
@@ -13,15 +14,18 @@ from bot.changed import take_change
 from bot.chat import queue
 from bot.core import Core, Job, new_id
 from bot.desk import Desk, Ruling
-from bot.field import AnswerError
+from bot.editing import fields_to_edit
+from bot.field import AnswerError, Field
 from bot.groups import with_groups
 from bot.intake import keep_files
 from bot.question import QuestionError, UnknownQuestion, Verb, new_nonce
+from bot.remembering import fields_to_remember
 from bot.surface import (
     Actor,
     Changed,
     Command,
     Decision,
+    Form,
     GroupDecision,
     Home,
     Listing,
@@ -33,7 +37,7 @@ from bot.surface import (
 from bot.task import Tasks
 from bot.together import decide_together
 from storage import attachments, calls, chats, messages, outbox, questions, seen
-from storage.calls import CallState
+from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
 from storage.database import DatabaseUnavailable, Tx
 
@@ -237,6 +241,39 @@ class Service:
         if refusal is None and card is None:
             refusal = str(UnknownQuestion())
         return Look(card=card, refusal=refusal or "")
+
+    async def editing(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Form:
+        return await self._form(nonce, actor, place, fields_to_edit)
+
+    async def remembering(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Form:
+        return await self._form(nonce, actor, place, fields_to_remember)
+
+    async def _form(
+        self,
+        nonce: str,
+        actor: Actor,
+        place: Place | None,
+        fields: Callable[[Core, ChatRow, CallRow, Actor], tuple[Field, ...]],
+    ) -> Form:
+        """A form beside an approval. `fields` raises QuestionError where there is none."""
+        look = await self.look(nonce, Verb.APPROVE, actor, place=place)
+        if look.card is None:
+            return Form(card=None, refusal=look.refusal)
+        try:
+            async with self.core.db.read() as tx:
+                row = await questions.by_nonce(tx, nonce)
+                key = None if row is None else row.call_id
+                call = None if key is None else await calls.get(tx, key)
+                chat = None if call is None else await chats.get(tx, call.chat_id)
+            if call is None or chat is None:
+                return Form(card=None, refusal=str(UnknownQuestion()))
+            actor = await with_groups(self.core, actor)
+            return Form(card=look.card, fields=fields(self.core, chat, call, actor))
+        except (QuestionError, DatabaseUnavailable) as error:
+            return Form(card=None, refusal=str(error))
+
+    async def preview(self, event: Decision) -> Response:
+        raise NotImplementedError
 
     async def read(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Look:
         """The card behind a nonce, settled or not, if this person may read all of it."""

@@ -15,9 +15,11 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from bot.card import Card, TaskCard
+from bot.field import Field
 from bot.finding import Finding
 from bot.group import GroupCard
 from bot.question import Verb
+from bot.remember import Remember
 from storage.place import Place
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "Entry",
     "File",
     "FileRef",
+    "Form",
     "GroupDecision",
     "Home",
     "Item",
@@ -148,7 +151,8 @@ class Earlier:
 class Decision:
     """A person pressed a button or sent a form. Only the nonce names the question; nothing else
     that a client sends back is believed. `place` is where it was pressed, if the surface knows; in
-    a modal only the organisation is known, and the place has no channel."""
+    a modal only the organisation is known, and the place has no channel. With an approval may come
+    `edited`, the answer to `Entry.editing`, or `rule`, the answer to `Entry.remembering`."""
 
     nonce: str
     verb: Verb
@@ -156,7 +160,9 @@ class Decision:
     via: str
     place: Place | None = None
     response: Any = None
-    remember: str | None = None
+    remember: Remember | None = None
+    edited: Mapping[str, Any] | None = None
+    rule: Mapping[str, Any] | None = None
     lenient: bool = True
 
 
@@ -374,6 +380,16 @@ class Look:
     refusal: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What a person fills in beside an approval: the card as it stands and the fields, or one
+    sentence why there is no such form for them."""
+
+    card: Card | None
+    fields: tuple[Field, ...] = ()
+    refusal: str = ""
+
+
 class Entry(Protocol):
     """The one entry of the product (`bot.service`), as an adapter sees it."""
 
@@ -417,6 +433,18 @@ class Entry(Protocol):
         self, nonce: str, verb: Verb, actor: Actor, *, place: Place | None = None
     ) -> Look:
         """The question behind a nonce, if this person may do `verb` to it. Changes nothing."""
+
+    async def editing(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Form:
+        """The arguments of the call as a form, for who may approve it with others. Changes
+        nothing."""
+
+    async def remembering(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Form:
+        """What of the call an approval may stand for, where and until when, for who may have it
+        remembered. Changes nothing."""
+
+    async def preview(self, event: Decision) -> Response:
+        """What the standing rule of `event.rule` says and which past calls it would have met
+        (`sentence`), before anything is saved; `errors` as of `decide`. Changes nothing."""
 
     async def read(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Look:
         """The question behind a nonce, settled or not, for those who asked and the approvers to

@@ -47,6 +47,9 @@ class QuestionRow:
     remind_at: float | None = None
     expires_at: float | None = None
     settled_at: float | None = None
+    reminders: int = 0
+    escalate_at: float | None = None
+    escalated_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class RuleRow:
     used_at: float | None = None
     revoked_at: float | None = None
     revoked_by: str | None = None
+    note: str | None = None
 
 
 async def add(tx: Tx, row: RuleRow) -> None:

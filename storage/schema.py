@@ -68,6 +68,7 @@ messages = Table(
     Column("author", String(200)),
     Column("source", String(200)),  # the surface's id of what the person wrote
     Column("created_at", Time, nullable=False),
+    Column("on_behalf", Json),  # those who count as having asked, where it is not the author
     UniqueConstraint("chat_id", "position"),
     Index("ix_messages_chat", "chat_id"),
 )
@@ -156,6 +157,9 @@ questions = Table(
     Column("expires_at", Time),
     Column("settled_at", Time),
     Column("card", String(200)),  # the subject of a card that asks for several; none: its own
+    Column("reminders", Integer, nullable=False, server_default="0"),  # that went out
+    Column("escalate_at", Time),
+    Column("escalated_at", Time),  # since when the next approvers may decide too
     Index("ix_questions_chat_state", "chat_id", "state"),
     Index("ix_questions_call", "call_id"),
     Index("ix_questions_card", "card"),
@@ -215,6 +219,15 @@ attachments = Table(  # what people attach to a message; what calls produce is i
     Index("ix_attachments_message_id", "message_id"),
 )
 
+people = Table(  # by which a person of several surfaces is known to be one
+    "people",
+    metadata,
+    Column("key", String(200), primary_key=True),
+    Column("email_digest", String(64), nullable=False),  # of the address that the surface verified
+    Column("seen_at", Time, nullable=False),
+    Index("ix_people_email_digest", "email_digest"),
+)
+
 homes = Table(  # the home pages that people have open, to be drawn anew when something settles
     "homes",
     metadata,
@@ -246,6 +259,7 @@ rules = Table(
     Column("used_at", Time),
     Column("revoked_at", Time),
     Column("revoked_by", String(200)),
+    Column("note", Text),  # why it is there, as its maker says
     Index("ix_rules_scope_key", "scope_key"),
 )
 

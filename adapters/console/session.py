@@ -10,6 +10,7 @@ from adapters.console import answer, draw, line
 from adapters.console.screen import NoCard, Screen, Shown
 from bot.field import Field
 from bot.question import Kind, Verb
+from bot.remember import THREAD, Remember
 from bot.surface import Actor, Command, Decision, Entry, Message, Place
 from storage.database import DatabaseUnavailable
 
@@ -114,8 +115,8 @@ class Session:
                     f"#{shown.number} cannot be approved here: not all of it could be shown."
                 )
             case line.Approve(remember=remember):
-                scope = "chat" if remember else None
-                await self._decide(shown, Verb.APPROVE, remember=scope)
+                chosen = THREAD if remember else None
+                await self._decide(shown, Verb.APPROVE, remember=chosen)
             case line.Decline(note=note):
                 await self._decide(shown, Verb.DECLINE, response=note or None)
             case line.Dismiss():
@@ -160,7 +161,7 @@ class Session:
                 self._screen.say(str(error))
 
     async def _decide(
-        self, shown: Shown, verb: Verb, *, response: Any = None, remember: str | None = None
+        self, shown: Shown, verb: Verb, *, response: Any = None, remember: Remember | None = None
     ) -> None:
         told = await self._entry.decide(
             Decision(

@@ -28,6 +28,7 @@ from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import FAILURES, code_of, pointers_of
 from adapters.slack.text import escape
 from bot.card import Card
+from bot.remember import THREAD, Remember
 from bot.surface import (
     Actor,
     Decision,
@@ -43,7 +44,6 @@ from storage.database import DatabaseUnavailable
 log = logging.getLogger(__name__)
 
 _OPEN_SECONDS: Final = 2.0
-_REMEMBERED: Final = "chat"  # the standing approval a card can give (spec: approve(remember=...))
 _UNKNOWN: Final = "Slack did not say who you are just now, so nothing was done: please try again."
 _UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
 _BROKEN: Final = "Something went wrong here. If the card still has its buttons, please try again."
@@ -92,7 +92,7 @@ class Clicks:
             case blocks.APPROVE:
                 await self._decide(click, Verb.APPROVE)
             case blocks.REMEMBER:
-                await self._decide(click, Verb.APPROVE, remember=_REMEMBERED)
+                await self._decide(click, Verb.APPROVE, remember=THREAD)
             case blocks.DECLINE:
                 await self._decide(click, Verb.DECLINE)
             case blocks.FINISHED:
@@ -150,7 +150,7 @@ class Clicks:
     # Decisions
 
     async def _decide(
-        self, click: Click, verb: Verb, *, remember: str | None = None, pick: str | None = None
+        self, click: Click, verb: Verb, *, remember: Remember | None = None, pick: str | None = None
     ) -> None:
         async def decided(actor: Actor) -> _Outcome:
             response: Any = None

@@ -11,6 +11,7 @@ from bot.core import Core
 from bot.desk import Desk
 from bot.field import Field
 from bot.question import AlreadyRunning, Kind, UnknownQuestion, Verb, WrongVerb
+from bot.remember import THREAD
 from bot.tool import Call, Verdict, tool
 from storage import calls
 from storage.calls import CallState
@@ -146,7 +147,7 @@ async def test_a_remembered_approval_lets_later_calls_of_the_chat_run_and_says_s
     chat = await w.chat()
     await w.settle()
 
-    await (await only_question(chat)).approve(by=BEN, remember="chat")
+    await (await only_question(chat)).approve(by=BEN, remember=THREAD)
     await w.settle()
 
     assert effects == ["refund A1", "refund A2"]
@@ -167,7 +168,7 @@ async def test_a_remembered_approval_does_not_release_a_call_that_waits_already(
     await w.settle()
     first, second = await chat.pending_questions()
 
-    await first.approve(by=BEN, remember="chat")
+    await first.approve(by=BEN, remember=THREAD)
     await w.settle()
 
     assert len(effects) == 1
@@ -182,7 +183,7 @@ async def test_a_remembered_approval_holds_for_that_tool_only(db: Database) -> N
     chat = await w.chat()
     await w.settle()
 
-    await (await only_question(chat)).approve(by=BEN, remember="chat")
+    await (await only_question(chat)).approve(by=BEN, remember=THREAD)
     await w.settle()
 
     assert effects == ["refund A1"]
@@ -195,7 +196,7 @@ async def test_a_remembered_approval_holds_in_that_chat_only(db: Database) -> No
     w = world(db, call("refund"), "Done.", tools=[effect(effects)])
     chat = await w.chat()
     await w.settle()
-    await (await only_question(chat)).approve(by=BEN, remember="chat")
+    await (await only_question(chat)).approve(by=BEN, remember=THREAD)
     await w.settle()
 
     other = await w.chat()

@@ -16,10 +16,12 @@ from bot.core import Job
 from bot.desk import Desk
 from bot.field import Field
 from bot.question import NotAllowed, Question, QuestionError, UnknownQuestion, Verb
+from bot.remember import THREAD, Remember
 from bot.surface import Actor, Decision, Place
 from bot.tool import Call, Tool, tool
 from storage import chats, outbox
 from storage.database import Database
+from storage.rules import Scope
 from tests.fakes.model import call
 from tests.world import (
     ANA,
@@ -136,7 +138,7 @@ async def test_what_comes_with_an_approval_does_not_help_a_non_approver(db: Data
     effects: list[str] = []
     _, chat, question = await pending(db, effects)
 
-    for more in ({"remember": "chat"}, {"arguments": {"order": "A2"}}):
+    for more in ({"remember": THREAD}, {"arguments": {"order": "A2"}}):
         with pytest.raises(NotAllowed):
             await question.approve(by=CYN, **more)
 
@@ -390,9 +392,9 @@ async def test_an_approval_is_remembered_only_where_the_policy_lets_it_and_the_l
     w, chat, question = await pending(db, effects, policies=[strict])
     assert w.surface.cards()[0].remember is None
     with pytest.raises(NotAllowed, match="does not let your approvals of refund be remembered"):
-        await question.approve(by=BEN, remember="chat")
+        await question.approve(by=BEN, remember=THREAD)
     with pytest.raises(QuestionError):
-        await question.approve(by=BEN, remember="channel")
+        await question.approve(by=BEN, remember=Remember(scope=Scope.CHANNEL))
 
     assert await chat.pending_questions() == [question]
 
@@ -413,7 +415,7 @@ async def test_a_remembered_approval_ends_when_its_giver_is_no_approver_any_more
     w = world(sqlite_db, call("refund"), "Done.", again, tools=[effect(effects)])
     chat = await w.chat()
     await w.settle()
-    await (await only_question(chat)).approve(by=BEN, remember="chat")
+    await (await only_question(chat)).approve(by=BEN, remember=THREAD)
     await w.settle()
 
     strict = Policy(name="strict", approvers=frozenset({CYN.key}), remember=False)

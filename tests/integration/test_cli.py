@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from bot.chat import Chat
 from bot.cli import cli
+from bot.remember import THREAD
 from bot.secrets import ConfigError
 from storage import audit, chats
 from storage.audit import AuditRow
@@ -78,7 +79,7 @@ async def _work(url: str) -> tuple[str, dict[str, str]]:
     w = world(db, call("refund"), call("rollout"), tools=[effect([]), background()])
     chat: Chat = await w.chat()
     await chat.complete()
-    await (await only_question(chat)).approve(by=BEN, remember="chat")
+    await (await only_question(chat)).approve(by=BEN, remember=THREAD)
     await w.settle()
     found = {row.name: row.id for row in await chat.calls()}
     await db.close()

@@ -14,6 +14,7 @@ from bot.approvers import Policy
 from bot.chat import Chat
 from bot.commands import HELP, NO_THREAD, OUTSIDER
 from bot.question import Verb
+from bot.remember import THREAD
 from bot.scripted import Step
 from bot.surface import Actor, Command, Decision, Message, Place
 from storage import chats, messages
@@ -318,7 +319,7 @@ async def test_stop_needs_a_thread(db: Database) -> None:
 async def test_rules_lists_those_in_force_in_the_channel(db: Database) -> None:
     w = world(db, call("refund"), call("refund"), "Done.", tools=[effect([])])
     chat = await begin(w)
-    await (await only_question(chat)).approve(by=BEN, remember="chat")
+    await (await only_question(chat)).approve(by=BEN, remember=THREAD)
     await w.settle()
 
     here, elsewhere = await ask(w, "rules"), await ask(w, "rules", at=ELSEWHERE)

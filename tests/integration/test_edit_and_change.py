@@ -12,6 +12,7 @@ from bot.approvers import Policy
 from bot.chat import Chat
 from bot.gate import digest
 from bot.question import Changed, NotAllowed, QuestionError, Verb, WrongVerb
+from bot.remember import THREAD
 from bot.tool import Tool, tool
 from storage.calls import CallState
 from storage.database import Database
@@ -176,7 +177,7 @@ async def test_a_remembered_approval_ends_with_the_tool_it_was_given_for(db: Dat
     w = world(db, call("pay", to="ann"), "Done.", call("pay", to="bob"), tools=[pays(paid)])
     chat = await w.chat()
     await w.settle()
-    await (await only_question(chat)).approve(by=BEN, remember="chat")
+    await (await only_question(chat)).approve(by=BEN, remember=THREAD)
     await w.settle()
 
     w = await w.restart(tools=[pays(paid, text="Pays twice.")])

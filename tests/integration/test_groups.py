@@ -10,6 +10,7 @@ import pytest
 from bot.approvers import ANYONE, Policy
 from bot.chat import Chat
 from bot.question import Question, Verb
+from bot.remember import THREAD
 from bot.surface import Actor, Command, Decision, Response
 from storage.database import Database
 from tests.fakes.model import call
@@ -185,7 +186,7 @@ async def test_an_approval_of_a_member_is_not_remembered(sqlite_db: Database) ->
     assert w.surface.cards()[0].remember is None
 
     event = Decision(
-        nonce=question.nonce, verb=Verb.APPROVE, actor=BEN, via="button", remember="chat"
+        nonce=question.nonce, verb=Verb.APPROVE, actor=BEN, via="button", remember=THREAD
     )
     assert "does not let your approvals" in (await w.service.decide(event)).sentence
 

@@ -9,6 +9,7 @@ import pytest
 from bot.approvers import REQUESTER, Policies, Policy
 from bot.chat import Chat
 from bot.question import NotAllowed
+from bot.remember import THREAD
 from bot.rules import Comparison, Condition
 from bot.surface import Actor
 from bot.tool import Tool, tool
@@ -167,7 +168,7 @@ async def test_the_requester_approves_where_the_policy_says_so(sqlite_db: Databa
 
     with pytest.raises(NotAllowed):
         await question.approve(by=BEN)
-    await question.approve(by=ANA, remember="chat")
+    await question.approve(by=ANA, remember=THREAD)
     await w.settle()
 
     assert paid == [1]

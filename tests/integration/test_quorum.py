@@ -10,6 +10,7 @@ from bot.approvers import Policies, Policy
 from bot.card import CardState
 from bot.chat import Chat
 from bot.question import NotAllowed, Question, Verb
+from bot.remember import THREAD
 from bot.surface import Actor, Decision, Response
 from storage import questions
 from storage.database import Database
@@ -193,7 +194,7 @@ async def test_what_two_must_approve_is_not_remembered_on_the_word_of_one(
 
     for by in (BEN, CYN):
         with pytest.raises(NotAllowed, match="does not let your approvals"):
-            await question.approve(by=by, remember="chat")
+            await question.approve(by=by, remember=THREAD)
 
     assert await chat.pending_questions() == [question]
 
@@ -205,7 +206,7 @@ async def test_a_rule_made_by_one_does_not_stand_in_for_two(sqlite_db: Database)
     w = world(sqlite_db, call("refund"), "Done.", again, tools=[effect(effects)], policies=[one])
     chat = await w.chat()
     await w.settle()
-    await (await only_question(chat)).approve(by=BEN, remember="chat")
+    await (await only_question(chat)).approve(by=BEN, remember=THREAD)
     await w.settle()
 
     w = await w.restart(policies=[TWO])

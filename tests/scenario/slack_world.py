@@ -19,6 +19,7 @@ from bot.surface import (
     Command,
     Decision,
     Entry,
+    Form,
     GroupDecision,
     Home,
     Item,
@@ -90,6 +91,8 @@ class StubEntry:
         self.failing = 0
         self.pause: Callable[[], Awaitable[object]] | None = None
         self.answer: Response | None = None
+        self.fields: tuple[Field, ...] = (Field("order"),)
+        self.previews: list[Decision] = []
 
     async def message(self, event: Message) -> bool:
         await self._trouble()
@@ -135,6 +138,22 @@ class StubEntry:
         await self._trouble()
         self.reads.append((nonce, actor, place))
         return Look(card=None, refusal=self.refusal) if self.refusal else Look(card=self.card)
+
+    async def editing(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Form:
+        return await self._form(nonce, actor, place)
+
+    async def remembering(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Form:
+        return await self._form(nonce, actor, place)
+
+    async def _form(self, nonce: str, actor: Actor, place: Place | None) -> Form:
+        look = await self.look(nonce, Verb.APPROVE, actor, place=place)
+        fields = () if look.card is None else self.fields
+        return Form(card=look.card, fields=fields, refusal=look.refusal)
+
+    async def preview(self, event: Decision) -> Response:
+        await self._trouble()
+        self.previews.append(event)
+        return self.answer or Response(done=True, sentence="It would have met 3 of 12 calls.")
 
     async def open_cards(self, place: Place) -> list[Card]:
         return []

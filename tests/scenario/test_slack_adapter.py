@@ -11,6 +11,7 @@ import pytest
 from adapters.slack import limits
 from bot.card import CardState, Kind
 from bot.field import coerce
+from bot.remember import THREAD, Remember
 from bot.surface import (
     Actor,
     Place,
@@ -116,12 +117,12 @@ async def test_events_nobody_asked_for_are_acknowledged(world: World) -> None:
     ("button", "verb", "remember"),
     [
         ("Approve", Verb.APPROVE, None),
-        ("Approve for this thread", Verb.APPROVE, "chat"),
+        ("Approve for this thread", Verb.APPROVE, THREAD),
         ("Decline", Verb.DECLINE, None),
     ],
 )
 async def test_a_button_decides(
-    world: World, button: str, verb: Verb, remember: str | None
+    world: World, button: str, verb: Verb, remember: Remember | None
 ) -> None:
     ts = await world.posted(APPROVAL)
     pressed = await world.slack.click("U_ANA", "C_OPS", ts, button)

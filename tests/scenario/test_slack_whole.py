@@ -12,6 +12,7 @@ import pytest
 
 from adapters.slack import blocks
 from bot.card import PAGES_BUDGET, Argument
+from bot.remember import THREAD, Remember
 from bot.surface import Response, Verb
 from bot.tool import Tool, tool
 from storage.database import Database
@@ -81,12 +82,12 @@ def exact_of(view: View) -> str:
     ("button", "verb", "remember"),
     [
         ("Approve", Verb.APPROVE, None),
-        ("Approve for this thread", Verb.APPROVE, "chat"),
+        ("Approve for this thread", Verb.APPROVE, THREAD),
         ("Decline", Verb.DECLINE, None),
     ],
 )
 async def test_it_is_decided_in_the_modal_which_then_says_what_came_of_it(
-    button: str, verb: Verb, remember: str | None, world: World
+    button: str, verb: Verb, remember: Remember | None, world: World
 ) -> None:
     world.entry.answer = Response(done=True, sentence="Approved by ana at 10:00.")
     view = await opened(world)

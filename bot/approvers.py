@@ -113,11 +113,19 @@ def audience(
 
 
 def may_remember(
-    policy: Policy, key: str, *, askers: Collection[str], who: Who = themselves
+    policy: Policy,
+    key: str,
+    *,
+    askers: Collection[str],
+    alike: Collection[str] = (),
+    who: Who = themselves,
 ) -> bool:
     """Whether this person's approval may stand for later calls: where it is enough, and of somebody
-    named, for who is in a group then is not known now."""
+    named, for who is in a group then is not known now. `alike`: who may be one of the askers; what
+    these ask for is not approved by what they said before, where they could not approve it."""
     named = {who(one) for one in policy.people}
+    if not policy.self_approval:
+        named -= {who(one) for one in (*askers, *alike)}
     if REQUESTER in policy.approvers:
         named |= {who(one) for one in askers}
     return policy.remember and policy.quorum == 1 and who(key) in named
@@ -190,10 +198,13 @@ def refusal(
     `askers`: those whose messages the call came of (bot.turn). Approvals (and what came of a lost
     run) are for the policy's approvers, and not for those who asked unless the policy says so.
     What a tool wants to know is for those who asked and for the approvers. A bot decides nothing;
-    a guest or somebody of another organisation only where the policy names them."""
-    asked = who(actor.key) in {who(one) for one in askers}
+    a guest or somebody of another organisation only where the policy names them. Who may be the
+    same person as one who asked (`Actor.also`) is refused like them, and allowed nothing by it."""
+    asked_by = {who(one) for one in askers}
+    asked = who(actor.key) in asked_by
+    alike = not asked_by.isdisjoint(map(who, actor.keys))
     by_name = who(actor.key) in {who(one) for one in policy.people}
-    named = by_name or _in_group(actor, policy, asked=asked)
+    named = by_name or _in_group(actor, policy, asked=alike)
     if actor.is_bot:
         return "A bot may not decide this; nothing was decided."
     if (actor.is_guest or actor.is_external) and not by_name:
@@ -220,7 +231,7 @@ def refusal(
                     "You are not among the approvers of "
                     f"{tool} (policy {policy.name}); nothing was decided."
                 )
-            if asked and not policy.self_approval:
+            if alike and not (policy.self_approval or REQUESTER in policy.approvers):
                 return "You asked the agent for this, so another approver has to decide."
             return None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bot.core import Core, Job, new_id
 from bot.desk import Desk
+from bot.identity import learn
 from bot.loop import Loop
 from bot.question import Question
 from bot.surface import Actor, Place
@@ -155,5 +156,6 @@ async def queue(
         now=core.now(),
     )
     await chats.stir(tx, chat_id)
+    await learn(tx, by, core.now())
     await core.wake(tx, Job.CHAT, chat_id)
     return message_id

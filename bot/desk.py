@@ -15,6 +15,7 @@ from bot.editing import edited
 from bot.effect import Case, Effect, effect_of
 from bot.field import AnswerError
 from bot.gate import digest
+from bot.identity import learn, linked
 from bot.question import (
     AlreadyRunning,
     Changed,
@@ -109,6 +110,7 @@ class Desk:
             chat = await chats.get(tx, call.chat_id)
             if chat is None or not await self._belongs(tx, row, chat, place, None, by):
                 return str(UnknownQuestion())
+            by = await linked(tx, self.core.policies, by)
             refused = self._refusal(chat, call, row, by)
             if refused is None and row.state != QuestionState.OPEN:
                 return late_sentence(row)
@@ -157,6 +159,8 @@ class Desk:
         if not await self._belongs(tx, question, chat, place, chat_id, by):
             await self._record(tx, "refused", question, by, via, why="another thread", verb=verb)
             return UnknownQuestion()
+        await learn(tx, by, self.core.now())
+        by = await linked(tx, self.core.policies, by)
         refused = self._refusal(chat, call, question, by)
         if refused is not None:
             await self._record(tx, "refused", question, by, via, why=refused, verb=verb)

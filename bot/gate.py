@@ -76,15 +76,19 @@ def gate(
     *,
     policy: Policy,
     askers: Collection[str],
+    alike: Collection[str] = (),
     rules: Iterable[RuleRow] = (),
     who: Who = themselves,
 ) -> Answer:
-    """The verdict on a call with these validated arguments."""
+    """The verdict on a call with these validated arguments. `alike`: the keys of those who may be
+    the same people as the askers."""
     verdict = own_rule(tool, args)
     if verdict is Verdict.DENY:
         return Deny(f"The call to {tool.name} was denied by its approval rule.")
     rule = strongest(
-        one for one in rules if _speaks(one, tool, args, policy=policy, askers=askers, who=who)
+        one
+        for one in rules
+        if _speaks(one, tool, args, policy=policy, askers=askers, alike=alike, who=who)
     )
     effect = None if rule is None else effect_of(rule)
     if rule is not None and effect is Effect.DENY:
@@ -104,11 +108,12 @@ def _speaks(
     *,
     policy: Policy,
     askers: Collection[str],
+    alike: Collection[str],
     who: Who,
 ) -> bool:
     """Whether a rule in force counts for this call. One that allows counts only for the tool as it
-    was when the rule was made, only while its maker may still make it, and only where nobody but
-    its requester asked."""
+    was when the rule was made, only while its maker may still make it and did not ask for the call,
+    and only where nobody but its requester asked."""
     if not covers(rule, server=tool.server, tool=tool.name, args=args):
         return False
     if effect_of(rule) is not Effect.ALLOW:
@@ -116,5 +121,5 @@ def _speaks(
     return (
         rule.schema_digest == tool.schema_digest
         and (rule.requester is None or set(askers) == {rule.requester})
-        and may_remember(policy, rule.created_by, askers=askers, who=who)
+        and may_remember(policy, rule.created_by, askers=askers, alike=alike, who=who)
     )

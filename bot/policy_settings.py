@@ -25,7 +25,9 @@ from bot.secrets import ConfigError
 ASKER: Final = "anybody:who/asks"  # one person more, where the requester may approve
 
 _PERSON: Final = re.compile(r"[a-z]+:[^/\s]+/(?!role:)[^/\s@#][^/\s]*")
-_GROUP: Final = re.compile(r"slack:(T[A-Z0-9]+/@S|[TE][A-Z0-9]+/#[CG])[A-Z0-9]+")
+_GROUP: Final = re.compile(
+    r"slack:(T[A-Z0-9]+/@S|E[A-Z0-9]+/@T[A-Z0-9]+/S|[TE][A-Z0-9]+/#[CG])[A-Z0-9]+"
+)
 _NAME: Final = re.compile(r"[^:/]+")
 
 
@@ -40,7 +42,8 @@ def _approver(entry: str) -> str:
         return entry
     raise ValueError(
         "must name a person as surface:organisation/user, like slack:T0123/U0456, a user group as "
-        f"slack:T0123/@S0456, a channel as slack:T0123/#C0456, or be “{REQUESTER}” or “{ANYONE}”"
+        "slack:T0123/@S0456 (slack:E0123/@T0456/S0789 where an Enterprise Grid installed the app "
+        f"as a whole), a channel as slack:T0123/#C0456, or be “{REQUESTER}” or “{ANYONE}”"
     )
 
 

@@ -58,12 +58,13 @@ async def tally(tx: Tx, question: QuestionRow, policy: Policy, by: Actor, who: W
     before = await questions.decisions_on(tx, question.id)
     people = {who(one.actor) for one in before if one.verb in YES}
     names = list(question.body.get("approved", {}).get("by", ()))
-    if who(by.key) not in people:
+    mine = {who(key) for key in by.keys}
+    if people.isdisjoint(mine):
         names.append(by.label)
     elif len(people) < policy.quorum:
         raise ApprovedAlready(
             f"You approved this before, and somebody else has to: {len(people)} of "
             f"{policy.quorum} so far."
         )
-    found = Tally(len(people | {who(by.key)}), policy.quorum, tuple(names) or (by.label,))
+    found = Tally(len(people - mine) + 1, policy.quorum, tuple(names) or (by.label,))
     return found if len(found.label) <= _NAMES else Tally(found.count, found.needed, (by.label,))

@@ -12,6 +12,7 @@ from bot.approvers import askers_of, refusal
 from bot.core import Core, ToolsUnavailable
 from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.groups import with_groups
+from bot.identity import different, linked, same_people
 from bot.lease import Held
 from bot.notify import tell_admins
 from bot.opening import open_approval, open_ask
@@ -185,7 +186,13 @@ class CallRunner:
         in_force += await self._last_use(tx, row, in_force)
         askers = askers_of(row, chat)
         verdict = gate(
-            tool, row.args, policy=policy, askers=askers, rules=in_force, who=policies.who
+            tool,
+            row.args,
+            policy=policy,
+            askers=askers,
+            alike=await same_people(tx, policies, askers),
+            rules=in_force,
+            who=policies.who,
         )
         match verdict:
             case Run(rule):
@@ -233,11 +240,12 @@ class CallRunner:
         each of whom it lets approve today."""
         chat, policies = self.held.chat, self.core.policies
         policy = policies.of_call(chat.agent, row)
-        people = set()
+        people = []
         for key, digests in (await _allowed(tx, row)).items():
             actor = approvers.get(key)
             if actor is None or row.digest not in digests:
                 continue
+            actor = await linked(tx, policies, actor)
             why_not = refusal(
                 actor,
                 purpose=Purpose.APPROVAL,
@@ -247,8 +255,8 @@ class CallRunner:
                 who=policies.who,
             )
             if why_not is None:
-                people.add(policies.who(key))
-        return len(people) >= max(1, policy.quorum)
+                people.append(actor)
+        return different(people, policies.who) >= max(1, policy.quorum)
 
     async def _refuse(
         self, tx: Tx, row: CallRow, outcome: str, result: str, to: CallState = CallState.FAILED

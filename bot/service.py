@@ -17,6 +17,7 @@ from bot.desk import Desk, Ruling
 from bot.editing import fields_to_edit
 from bot.field import AnswerError, Field
 from bot.groups import with_groups
+from bot.identity import known, learn
 from bot.intake import keep_files
 from bot.question import QuestionError, UnknownQuestion, Verb, new_nonce
 from bot.remembering import fields_to_remember
@@ -192,21 +193,22 @@ class Service:
                 async with self.core.db.transaction("take_command") as tx:
                     if not await seen.first_time(tx, event.keys, self.core.now()):
                         return ""
-            actor = await with_groups(self.core, event.actor)
+                    await learn(tx, event.actor, self.core.now())
+            actor = await known(self.core, event.actor)
             return await commands.run(self.core, replace(event, actor=actor))
         except DatabaseUnavailable as error:
             return str(error)
 
     async def inbox(self, actor: Actor, organisation: str, page: int) -> Listing:
         try:
-            actor = await with_groups(self.core, actor)
+            actor = await known(self.core, actor)
             return await commands.inbox(self.core, actor, organisation, page)
         except DatabaseUnavailable as error:
             return Listing(str(error))
 
     async def home(self, actor: Actor, organisation: str, page: int | None = None) -> Home:
         try:
-            actor = await with_groups(self.core, actor)
+            actor = await known(self.core, actor)
             return await home.show(self.core, actor, organisation, page)
         except DatabaseUnavailable as error:
             if page is None:
@@ -267,7 +269,7 @@ class Service:
                 chat = None if call is None else await chats.get(tx, call.chat_id)
             if call is None or chat is None:
                 return Form(card=None, refusal=str(UnknownQuestion()))
-            actor = await with_groups(self.core, actor)
+            actor = await known(self.core, actor)
             return Form(card=look.card, fields=fields(self.core, chat, call, actor))
         except (QuestionError, DatabaseUnavailable) as error:
             return Form(card=None, refusal=str(error))

@@ -57,7 +57,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A person (or what claims to be one), as the surface authenticated them at this click."""
+    """A person (or what claims to be one), as the surface authenticated them at this click.
+
+    `email`: the address that the surface verified; empty: it has verified none, None: it does not
+    say. `also`: the keys of those who may be the same person (bot.identity)."""
 
     surface: str
     organisation: str
@@ -67,11 +70,18 @@ class Actor:
     is_guest: bool = False
     is_external: bool = False
     roles: frozenset[str] = frozenset()
+    email: str | None = field(default=None, repr=False)
+    also: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
         """How configuration and rows name this person: `surface:organisation/user`."""
         return f"{self.surface}:{self.organisation}/{self.user}"
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Every key that may be this person's, to hold something against them."""
+        return self.also | {self.key}
 
     @property
     def label(self) -> str:

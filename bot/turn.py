@@ -12,6 +12,7 @@ import structlog
 
 from bot.core import Agent, Core, new_id
 from bot.gate import AskFirst, Deny, Run, digest, gate
+from bot.identity import same_people
 from bot.lease import LEASE_SECONDS, Held, LeaseLost
 from bot.model import ModelFailed, Settings, ToolSpec, TryLater, Turn
 from bot.notify import tell_admins
@@ -70,7 +71,8 @@ class _Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Round:
-    """What the calls of one response have in common. `askers`: whose messages it answers."""
+    """What the calls of one response have in common. `askers`: whose messages it answers;
+    `alike`: who may be one of them."""
 
     agent: Agent
     message_id: int
@@ -78,6 +80,7 @@ class _Round:
     repeated: set[str]
     declined: set[str]
     askers: list[str]
+    alike: frozenset[str]
 
 
 class TurnRunner:
@@ -206,13 +209,15 @@ class TurnRunner:
                 await say(self.core, tx, chat, reply_subject(chat, position), parts)
             else:  # an attempt that failed may have shown some
                 await unsay(self.core, tx, chat, reply_subject(chat, position))
+            askers = await messages.askers(tx, chat.id, position) or [chat.requester]
             round_ = _Round(
                 agent=agent,
                 message_id=message_id,
                 in_force=await rules.in_force(tx, chat, self.core.now()),
                 repeated=await self._repeated(tx, message_id),
                 declined=await calls.digests_declined(tx, chat.id),
-                askers=await messages.askers(tx, chat.id, position) or [chat.requester],
+                askers=askers,
+                alike=await same_people(tx, self.core.policies, askers),
             )
             rows = [
                 await self._open(tx, round_, number, proposal)
@@ -330,6 +335,7 @@ class TurnRunner:
                 round_.agent.name, proposal.tool.name, proposal.tool.server, proposal.args
             ),
             askers=round_.askers,
+            alike=round_.alike,
             rules=round_.in_force,
             who=self.core.policies.who,
         )

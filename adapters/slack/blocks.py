@@ -351,7 +351,8 @@ def _deciders(card: Card, team: str) -> str:
     what = "decide" if card.kind is Kind.APPROVAL else "answer"
     if not card.deciders:
         return f"*Nobody may {what}*: no approver is configured."
-    own = re.compile(rf"slack:{re.escape(team)}/([@#]?)([UWSCG][A-Z0-9_]{{1,30}})")
+    of_team = r"(?:(?<=@)T[A-Z0-9_]{1,30}/)?"  # a user group of an Enterprise Grid names its own
+    own = re.compile(rf"slack:{re.escape(team)}/([@#]?){of_team}([UWSCG][A-Z0-9_]{{1,30}})")
     named: list[str] = []
     size = 0
     for decider in card.deciders:

@@ -87,13 +87,15 @@ def _of_workspace(
 ) -> list[Coroutine[Any, Any, list[Finding]]]:
     if met.me is None or not met.me.bot:
         return []
-    return [
+    found = [
         gathered(credentials.SCOPE, credentials.scopes(met.scopes)),
         gathered(_CHANNELS, _channels(client, met, places)),
         gathered(_APPROVERS, _approvers(client, clock, met.me.team, people)),
-        gathered(_GROUPS, _groups(client, met.me.team)),
         gathered(_MEMBERS, _members(client, clock, met.me.team, people)),
     ]
+    if not met.me.whole:  # of which workspace, would have to be said: see the groups themselves
+        found.insert(-1, gathered(_GROUPS, _groups(client, met.me.team)))
+    return found
 
 
 def _organisation(key: str) -> str:

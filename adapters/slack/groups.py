@@ -18,9 +18,9 @@ _PAGES: Final = 20  # a larger channel decides nothing
 
 
 class Groups:
-    """Looks groups up as policies name them: `@S...` or `#C...`. The token of a whole Enterprise
-    Grid gets no user groups from Slack without the workspace that they are of, which we do not
-    know: they have no members then."""
+    """Looks groups up as policies name them: `@S...` or `#C...`, and `@T.../S...` for the user
+    group of a workspace of an Enterprise Grid that installed us as a whole: its token gets none
+    without the workspace."""
 
     def __init__(self, client: AsyncWebClient, clock: Clock) -> None:
         self._client = client
@@ -49,7 +49,8 @@ class Groups:
         return members
 
     async def _users(self, group: str) -> frozenset[str]:
-        answer = await self._client.usergroups_users_list(usergroup=group)
+        team, _, of_team = group.rpartition("/")
+        answer = await self._client.usergroups_users_list(usergroup=of_team, team_id=team or None)
         return frozenset(map(str, answer.get("users") or ()))
 
     async def _channel(self, channel: str) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import aiohttp
@@ -55,7 +56,7 @@ class People:
         home = self._home(person, profile)
         shown = profile.get("profile") or {}
         names = (shown.get("display_name"), profile.get("real_name"), profile.get("name"))
-        return Actor(
+        actor = Actor(
             surface=SURFACE,
             organisation=home,
             user=person.user,
@@ -64,6 +65,9 @@ class People:
             is_guest=bool(profile.get("is_restricted") or profile.get("is_ultra_restricted")),
             is_external=home != self._team or bool(profile.get("is_stranger")),
         )
+        if actor.is_bot or actor.is_guest or actor.is_external:
+            return actor
+        return replace(actor, email=_address(profile))
 
     def _home(self, person: Person, profile: Mapping[str, Any]) -> str:
         """The workspace the person belongs to: ours, also as one of several in a Grid or as the
@@ -86,3 +90,14 @@ class People:
         if not isinstance(profile, Mapping) or profile.get("deleted") or not profile.get("team_id"):
             raise Unknown("no such person any more", gone=True)
         return profile
+
+
+def _address(profile: Mapping[str, Any]) -> str | None:
+    """The address that Slack has confirmed: empty where it has not, None where it does not say, as
+    without the scope users:read.email."""
+    address = (profile.get("profile") or {}).get("email")
+    if profile.get("is_email_confirmed") is False:
+        return ""
+    if profile.get("is_email_confirmed") is not True or not isinstance(address, str):
+        return None
+    return address or None

@@ -28,6 +28,7 @@ SCOPES: Final = frozenset(
         "mpim:history",
         "usergroups:read",
         "users:read",
+        "users:read.email",
     }
 )
 

@@ -11,6 +11,7 @@ from tests.fakes.slack.workspace import (
     Channel,
     Json,
     SlackError,
+    User,
     Workspace,
 )
 
@@ -148,21 +149,35 @@ def join(world: Workspace, args: Args) -> Json:
 
 def users_info(world: Workspace, args: Args) -> Json:
     """users.info."""
-    return {"user": world.user(args.need("user", "user_not_found")).profile()}
+    return {"user": _user(world, world.user(args.need("user", "user_not_found")))}
 
 
 def users_list(world: Workspace, args: Args) -> Json:
     """users.list."""
-    return args.page([user.profile() for user in world.users.values()], "members")
+    return args.page([_user(world, user) for user in world.users.values()], "members")
+
+
+def _user(world: Workspace, user: User) -> Json:
+    """The user object, with the address only for a token that may read it."""
+    found = user.profile()
+    if user.email and "users:read.email" in world.scopes:
+        found["profile"]["email"] = user.email
+    return found
 
 
 def usergroups_list(world: Workspace, args: Args) -> Json:
     """usergroups.list."""
+    team = _team_of_groups(world, args)
     rows: list[Json] = []
     for group in world.usergroups.values():
-        if group.disabled and not args.flag("include_disabled"):
+        if group.team != team or group.disabled and not args.flag("include_disabled"):
             continue
-        row: Json = {"id": group.id, "team_id": TEAM, "is_usergroup": True, "name": group.handle}
+        row: Json = {
+            "id": group.id,
+            "team_id": team or TEAM,
+            "is_usergroup": True,
+            "name": group.handle,
+        }
         row |= {"handle": group.handle, "date_delete": int(group.disabled)}
         if args.flag("include_users"):
             row["users"] = list(group.users)
@@ -172,10 +187,26 @@ def usergroups_list(world: Workspace, args: Args) -> Json:
 
 def usergroups_users(world: Workspace, args: Args) -> Json:
     """usergroups.users.list."""
+    team = _team_of_groups(world, args)
     group = world.usergroups.get(args.need("usergroup"))
-    if group is None or (group.disabled and not args.flag("include_disabled")):
+    if (
+        group is None
+        or group.team != team
+        or (group.disabled and not args.flag("include_disabled"))
+    ):
         raise SlackError("no_such_subteam")
     return {"users": list(group.users)}
+
+
+def _team_of_groups(world: Workspace, args: Args) -> str:
+    """The workspace whose groups are meant: to be named with the token of a whole Enterprise Grid,
+    and ignored with that of a workspace (then empty here)."""
+    if not world.whole:
+        return ""
+    team = args.need("team_id", "missing_argument")
+    if team not in world.teams:
+        raise SlackError("invalid_team")
+    return team
 
 
 def add_reaction(world: Workspace, args: Args) -> Json:

@@ -57,8 +57,10 @@ class People(Pressing):
         self.world.channels[channel_id] = channel
         return channel
 
-    def add_usergroup(self, group_id: str, handle: str, users: list[str]) -> Usergroup:
-        group = Usergroup(group_id, handle, list(users))
+    def add_usergroup(
+        self, group_id: str, handle: str, users: list[str], team: str = ""
+    ) -> Usergroup:
+        group = Usergroup(group_id, handle, list(users), team=team)
         self.world.usergroups[group_id] = group
         return group
 

@@ -45,6 +45,7 @@ DEFAULT_SCOPES = frozenset(
         "reactions:write",
         "usergroups:read",
         "users:read",
+        "users:read.email",
     }
 )
 
@@ -72,6 +73,8 @@ class User:
     admin: bool = False
     enterprise: str = ""
     """The Enterprise Grid that the person is of; `team` is then one of its workspaces."""
+    email: str = ""
+    email_confirmed: bool = True
 
     def profile(self) -> Json:
         """The user object of users.info. Slack omits is_stranger for shared-channel members."""
@@ -90,6 +93,7 @@ class User:
             "is_ultra_restricted": self.single_channel_guest,
             "is_bot": self.bot,
             "is_app_user": False,
+            **({} if self.bot else {"is_email_confirmed": self.email_confirmed}),
             "updated": 1_700_000_000,
             **(
                 {"enterprise_user": {"enterprise_id": self.enterprise, "teams": [self.team]}}
@@ -149,6 +153,8 @@ class Usergroup:
     handle: str
     users: list[str] = field(default_factory=list)
     disabled: bool = False
+    team: str = ""
+    """Which workspace of an Enterprise Grid it is of, where all of that installed the app."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Telling people in a direct message of what they would not see in the thread."""
+"""Telling people of what they would not see otherwise."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from bot.approvers import askers_of, is_group, unreachable
 from bot.core import Core, Job
 from bot.markdown import code
 from bot.question import new_nonce
+from bot.reply import say
 from bot.surface import Place, person_of
 from storage import audit, messages, outbox, seen
 from storage.calls import CallRow
@@ -71,18 +72,20 @@ async def tell_unreachable(core: Core, tx: Tx, chat: ChatRow, why: str) -> None:
     await core.wake(tx, Job.DELIVER, place.channel_key)
 
 
-async def tell_admins(core: Core, tx: Tx, chat: ChatRow, call: CallRow, why: str) -> None:
-    """Tells the admins, each in a direct message, that nobody could approve a call, if that is why
-    it was refused; at most once a week for a policy and a tool (storage.seen)."""
+async def tell_impossible(core: Core, tx: Tx, chat: ChatRow, call: CallRow, why: str) -> None:
+    """Tells the thread that nobody could approve a call, if that is why it was refused, once for
+    all such calls of a response; and the admins, each in a direct message, at most once a week for
+    a policy and a tool (storage.seen)."""
     policies = core.policies
     policy, askers = policies.of_call(chat.agent, call), askers_of(call, chat)
     if why != unreachable(policy, askers=askers, tool=call.name, who=policies.who):
         return
+    told = unreachable(policy, askers=askers, tool=code(call.name), who=policies.who)
     what = "\n".join((policy.name, call.server, call.name))
     key = f"nobody:{hashlib.sha256(what.encode()).hexdigest()}"
+    await say(core, tx, chat, f"{key[:40]}:{call.message_id}", f"{told} The call was refused.")
     if not policies.admins or not await seen.first_time(tx, (key,), core.now()):
         return
-    told = unreachable(policy, askers=askers, tool=code(call.name), who=policies.who)
     await audit.record(
         tx,
         "admins_told",

@@ -14,7 +14,7 @@ from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.groups import with_groups
 from bot.identity import different, linked, same_people
 from bot.lease import Held
-from bot.notify import tell_admins
+from bot.notify import tell_impossible
 from bot.opening import open_approval, open_ask
 from bot.question import Asked, Purpose, fields_of
 from bot.quorum import YES
@@ -199,7 +199,7 @@ class CallRunner:
                 return await self._allowed_by(tx, row, rule)
             case Deny(reason):
                 await self._refuse(tx, row, "denied", reason, to=CallState.DECLINED)
-                await tell_admins(self.core, tx, chat, row, reason)
+                await tell_impossible(self.core, tx, chat, row, reason)
                 return False
             case AskFirst():
                 if await self._still_approved(tx, row, approvers):

@@ -15,7 +15,7 @@ from bot.gate import AskFirst, Deny, Run, digest, gate
 from bot.identity import same_people
 from bot.lease import LEASE_SECONDS, Held, LeaseLost
 from bot.model import ModelFailed, Settings, ToolSpec, TryLater, Turn
-from bot.notify import tell_admins
+from bot.notify import tell_impossible
 from bot.opening import open_approvals
 from bot.reply import LiveReply, close_turn, parts_of, reply_subject, say, unsay
 from bot.rule_use import tell_rule_use
@@ -307,7 +307,7 @@ class TurnRunner:
             await tell_rule_use(self.core, tx, chat, row, allowed_by)
         if result is not None:
             await audit.record(tx, "not_run", now=now, chat_id=chat.id, call_id=row.id, why=result)
-            await tell_admins(self.core, tx, chat, row, result)
+            await tell_impossible(self.core, tx, chat, row, result)
         return row
 
     def _judge(

@@ -53,8 +53,9 @@ LOST: Final[Mapping[str, str]] = {  # what stops working without a scope
     "mpim:history": "the bot does not hear group messages",
     "usergroups:read": "user groups cannot be approvers",
     "users:read": "nobody can decide, because the bot cannot look up who clicked",
+    "users:read.email": "accounts of one person are one only where [people] says so",
 }
-_ONLY_DOCTOR: Final = frozenset({"channels:read", "groups:read", "usergroups:read"})
+_SPARED: Final = frozenset({"channels:read", "groups:read", "usergroups:read", "users:read.email"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ async def scopes(held: frozenset[str]) -> AsyncIterator[Finding]:
         )
         return
     for scope in sorted(SCOPES - held):
-        yield (warning if scope in _ONLY_DOCTOR else problem)(
+        yield (warning if scope in _SPARED else problem)(
             SCOPE,
             f"{scope} is missing, so {LOST[scope]}: add it under OAuth & Permissions, as "
             "manifest.yaml has it, and install the app again.",

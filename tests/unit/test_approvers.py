@@ -185,7 +185,8 @@ def test_a_quorum_that_people_can_reach(
 @pytest.mark.parametrize(
     ("policy", "able"),
     [
-        (BOTH, {ANA, BEN}),
+        (BOTH, {BEN}),
+        (TRUSTING, {ANA, BEN}),
         (replace(BOTH, quorum=2), set()),
         (replace(BOTH, remember=False), set()),
         (Policy(name="p", approvers=frozenset({REQUESTER})), {ANA}),

@@ -290,9 +290,8 @@ def test_the_scopes_are_those_that_the_code_uses_and_no_other() -> None:
     needed |= (
         {"commands"} if {"slash_commands", "shortcuts"} & set(manifest()["features"]) else set()
     )
-    needed |= (
-        {"users:read.email"} if any("is_email_confirmed" in one for one in sources()) else set()
-    )
+    addresses = any("is_email_confirmed" in source for source in sources())
+    needed |= {"users:read.email"} if addresses else set()
     needed |= {"files:read"} if any("url_private" in source for source in sources()) else set()
     assert needed == SCOPES
 

@@ -170,15 +170,10 @@ def usergroups_list(world: Workspace, args: Args) -> Json:
     team = _team_of_groups(world, args)
     rows: list[Json] = []
     for group in world.usergroups.values():
-        if group.team != team or group.disabled and not args.flag("include_disabled"):
+        if group.team != team or (group.disabled and not args.flag("include_disabled")):
             continue
-        row: Json = {
-            "id": group.id,
-            "team_id": team or TEAM,
-            "is_usergroup": True,
-            "name": group.handle,
-        }
-        row |= {"handle": group.handle, "date_delete": int(group.disabled)}
+        row: Json = {"id": group.id, "team_id": team or TEAM, "is_usergroup": True}
+        row |= {"name": group.handle, "handle": group.handle, "date_delete": int(group.disabled)}
         if args.flag("include_users"):
             row["users"] = list(group.users)
         rows.append(row)
@@ -189,11 +184,9 @@ def usergroups_users(world: Workspace, args: Args) -> Json:
     """usergroups.users.list."""
     team = _team_of_groups(world, args)
     group = world.usergroups.get(args.need("usergroup"))
-    if (
-        group is None
-        or group.team != team
-        or (group.disabled and not args.flag("include_disabled"))
-    ):
+    if group is None or group.team != team:
+        raise SlackError("no_such_subteam")
+    if group.disabled and not args.flag("include_disabled"):
         raise SlackError("no_such_subteam")
     return {"users": list(group.users)}
 

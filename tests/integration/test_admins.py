@@ -9,6 +9,7 @@ from bot.chat import Chat
 from bot.surface import Reply
 from storage.database import Database
 from tests.fakes.model import call
+from tests.integration.test_races import place_of
 from tests.world import ANA, BEN, CYN, World, audited, effect, only_question, world
 
 SHORT = Policy(name="two", approvers=frozenset({ANA.key, BEN.key}), quorum=2)
@@ -42,6 +43,16 @@ async def test_admins_are_told_once_that_nobody_could_approve_a_call(db: Databas
 
     first, second = await asking(w), await asking(w)
 
+    for chat in (first, second):  # the thread is told each time
+        there = (await place_of(chat)).root
+        lines = [one.content for one in w.surface.shown.values() if one.place.root == there]
+        assert (
+            Reply(
+                "Nobody can approve `refund` here: the policy two asks for 2 people, and only 1 can "
+                "approve. The call was refused."
+            )
+            in lines
+        )
     for admin in ("CYN", "DAN"):
         (text,) = told(w, admin)
         assert "the policy two asks for 2 people, and only 1 can approve." in text
@@ -76,3 +87,13 @@ async def test_admins_are_not_told_of_a_call_that_was_refused_for_another_reason
     await asking(w)
 
     assert told(w, "CYN") == []
+
+
+async def test_a_thread_is_told_once_of_all_such_calls_of_a_response(sqlite_db: Database) -> None:
+    many = [call("refund", order=f"A{number}") for number in range(3)]
+    w = with_admins(sqlite_db, SHORT, many, "I see.", admins=set())
+
+    await asking(w)
+
+    texts = [one.content.text for one in w.surface.shown.values() if isinstance(one.content, Reply)]
+    assert sum("Nobody can approve" in text for text in texts) == 1

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from bot.approvers import ANYONE, REQUESTER, Policies, Policy
 from bot.chat import Chat
+from bot.identity import same_people
 from bot.question import Question, Verb
 from bot.remember import THREAD
 from bot.surface import Actor, Command, Decision, Message, Place, Response
@@ -19,7 +20,7 @@ from storage.schema import metadata
 from storage.schema import people as people_table
 from tests.fakes.model import call
 from tests.integration.test_races import place_of
-from tests.world import ANA, BEN, CYN, World, effect, only_question, world
+from tests.world import ANA, BEN, CYN, World, audited, effect, only_question, world
 
 ADDRESS = "ana@acme.test"
 ANA_HERE = replace(ANA, email=ADDRESS)
@@ -193,6 +194,16 @@ async def test_a_person_is_one_over_several_links_of_both_kinds(sqlite_db: Datab
     assert refused.sentence.startswith("You asked the agent for this")
 
 
+async def test_links_are_followed_as_far_as_they_go(sqlite_db: Database) -> None:
+    policies = Policies(people={"slack:T2/B": "b", "slack:T3/C": "b"})
+    async with sqlite_db.transaction("test") as tx:
+        for key, digest in (("T1/A", "1"), ("T2/B", "1"), ("T3/C", "2"), ("T4/D", "2")):
+            await people.learn(tx, f"slack:{key}", digest * 64, 1.0)
+        await people.learn(tx, "slack:T5/E", "3" * 64, 1.0)
+        found = await same_people(tx, policies, ["slack:T1/A"])
+    assert found == {"slack:T1/A", "slack:T2/B", "slack:T3/C", "slack:T4/D"}
+
+
 async def test_an_approval_that_is_remembered_is_no_approval_of_what_its_giver_asks_for(
     sqlite_db: Database,
 ) -> None:
@@ -212,12 +223,36 @@ async def test_an_approval_that_is_remembered_is_no_approval_of_what_its_giver_a
     assert effects == ["refund A1"]
     question = await only_question(chat)
     assert question.arguments == {"order": "A2"}
+    assert await audited(chat, "rule_used") == []
     await question.approve(by=CYN)
     await w.settle()
     await chat.say("again", by=ANA_HERE)
     await w.settle()
 
     assert effects == ["refund A1", "refund A2", "refund A3"]
+
+
+async def test_a_rule_whose_giver_turns_out_to_have_asked_before_it_runs_does_not_count(
+    sqlite_db: Database,
+) -> None:
+    effects: list[str] = []
+    policy = Policy(name="ops", approvers=frozenset({BEN.key}))
+    steps = [call("refund"), "Done.", call("refund", order="A2"), "Done."]
+    w = world(sqlite_db, *steps, tools=[effect(effects)], policies=[policy])
+    chat = await w.chat(by=ANA_HERE)
+    await w.settle()
+    await (await only_question(chat)).approve(by=BEN_HERE, remember=THREAD)
+    await w.settle()
+
+    await chat.say("again", by=ANA_HERE)
+    while not await audited(chat, "rule_used"):
+        await chat.step()
+    async with w.db.transaction("test_learn") as tx:
+        (digest,) = await digests(w, BEN)
+        await people.learn(tx, ANA.key, digest, w.clock.now())
+    await w.settle()
+
+    assert effects == ["refund A1"]
 
 
 async def test_a_rule_that_lets_a_call_run_ends_when_its_giver_is_who_asked(

@@ -113,6 +113,23 @@ def test_only_surface_organisation_and_user_together_name_a_person(twin: Actor) 
     assert not may(twin, Purpose.APPROVAL, OPS)
 
 
+@pytest.mark.parametrize(
+    ("policy", "fine"),
+    [
+        (Policy(name="p", approvers=frozenset({BEN.key})), False),
+        (Policy(name="p", approvers=frozenset({BEN.key}), self_approval=True), True),
+        (Policy(name="p", approvers=frozenset({BEN.key, REQUESTER})), True),
+        (Policy(name="p", approvers=frozenset({REQUESTER})), False),
+        (Policy(name="p", approvers=frozenset({ANYONE})), False),
+        (Policy(name="p", approvers=frozenset({ANYONE}), self_approval=True), False),
+    ],
+)
+def test_who_may_be_the_one_who_asked_is_refused_like_them_and_allowed_nothing(
+    policy: Policy, fine: bool
+) -> None:
+    assert may(replace(BEN, also=frozenset({ANA.key})), Purpose.APPROVAL, policy) is fine
+
+
 def test_the_first_policy_that_covers_the_tool_and_the_agent_counts() -> None:
     deploys = Policy(name="deploys", tools=("deploy_*", "roll_back"))
     desk = Policy(name="desk", agents=("desk*",))

@@ -44,6 +44,9 @@ def written(tmp_path: Path, text: str) -> Path:
         (POLICY + 'approvers = ["slack:T1/role:ops"]', "policies.0.approvers.0 must name"),
         (POLICY + 'approvers = ["slack:T1/@ops"]', "policies.0.approvers.0 must name"),
         (POLICY + 'approvers = ["console:local/@S1"]', "policies.0.approvers.0 must name"),
+        (POLICY + 'approvers = ["slack:E1/@S1"]', "policies.0.approvers.0 must name"),
+        (POLICY + 'approvers = ["slack:T1/@T1/S1"]', "policies.0.approvers.0 must name"),
+        (POLICY + 'approvers = ["slack:E1/@T1/U1"]', "policies.0.approvers.0 must name"),
         (POLICY + 'approvers = ["anyone"]', "policies.0.approvers.0 must name"),
         (POLICY + "quorum = 0", "policies.0.quorum is wrong"),
         (POLICY + "quorum = 2\nremember = true", "policies.0 has remember and a quorum"),
@@ -196,7 +199,10 @@ WHOLE = (
     + """
 tools = ["pay"]
 servers = ["bank", "*"]
-approvers = ["slack:T1/U1", "slack:T1/@S1", "slack:T1/#C1", "requester", "anyone but the requester"]
+approvers = [
+  "slack:T1/U1", "slack:T1/@S1", "slack:E1/@T1/S1", "slack:T1/#C1",
+  "requester", "anyone but the requester",
+]
 quorum = 2
 when = [
   { argument = "amount", at_least = 100, at_most = 900 },
@@ -221,7 +227,7 @@ def test_a_policy_is_read_with_all_that_it_can_say(tmp_path: Path) -> None:
 
     assert policy.quorum == 2
     assert policies.admins == {"slack:T1/U9"}
-    assert policies.groups == {"slack:T1/@S1", "slack:T1/#C1"}
+    assert policies.groups == {"slack:T1/@S1", "slack:E1/@T1/S1", "slack:T1/#C1"}
     assert policies.who("console:local/ana") == policies.who("slack:T1/U1") == "ana"
     assert policy.covers("ops", "pay", "bank", args)
     wrong = {"amount": 901, "currency": "GBP", "urgent": 1, "account": "/mainly"}

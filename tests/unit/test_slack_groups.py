@@ -84,3 +84,27 @@ async def test_a_user_group_that_was_disabled_has_no_members(slack: FakeSlack) -
     slack.world.usergroups["S1"].disabled = True
     with pytest.raises(DeliveryError, match="no_such_subteam"):
         await groups(slack).members("@S1")
+
+
+async def test_a_whole_enterprise_names_the_workspace_that_a_user_group_is_of(
+    slack: FakeSlack,
+) -> None:
+    whole = slack.add_workspace("E_ACME", teams=("T_EAST", "T_WEST"))
+    whole.world.token = "xoxb-whole"
+    whole.add_usergroup("S7", "oncall", [ANA], team="T_WEST")
+    known = Groups(web_client(slack.base_url, "xoxb-whole"), FakeClock())
+
+    assert await known.members("@T_WEST/S7") == {ANA}
+    for group, why in (
+        ("@S7", "missing_argument"),
+        ("@T_EAST/S7", "no_such_subteam"),
+        ("@T_ELSE/S7", "invalid_team"),
+    ):
+        with pytest.raises(DeliveryError, match=why):
+            await known.members(group)
+
+
+async def test_a_workspace_of_its_own_needs_not_be_named(slack: FakeSlack) -> None:
+    assert await groups(slack).members("@S1") == {ANA}
+    (asked,) = slack.calls_of("usergroups.users.list")
+    assert "team_id" not in asked.args

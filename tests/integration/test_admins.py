@@ -45,14 +45,9 @@ async def test_admins_are_told_once_that_nobody_could_approve_a_call(db: Databas
 
     for chat in (first, second):  # the thread is told each time
         there = (await place_of(chat)).root
-        lines = [one.content for one in w.surface.shown.values() if one.place.root == there]
-        assert (
-            Reply(
-                "Nobody can approve `refund` here: the policy two asks for 2 people, and only 1 can "
-                "approve. The call was refused."
-            )
-            in lines
-        )
+        lines = [str(one.content) for one in w.surface.shown.values() if one.place.root == there]
+        (line,) = (one for one in lines if "Nobody can approve" in one)
+        assert "only 1 can approve. The call was refused." in line
     for admin in ("CYN", "DAN"):
         (text,) = told(w, admin)
         assert "the policy two asks for 2 people, and only 1 can approve." in text

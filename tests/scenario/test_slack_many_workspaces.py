@@ -160,3 +160,48 @@ async def test_an_approver_is_named_by_the_enterprise_that_installed_it_as_a_who
         assert "<@U_WIM>" in str(card["blocks"])
         await whole.click("U_WIM", OPS, card["ts"], "Approve")
         await slack.until(lambda: ORDERS, seconds=10)
+
+
+async def test_a_user_group_of_one_workspace_of_the_enterprise_approves(
+    slack: FakeSlack, sqlite_db: Database
+) -> None:
+    whole = slack.add_workspace("E_ACME", teams=("T_EAST", "T_WEST"))
+    whole.add_usergroup("S_ONCALL", "oncall", [BEN], team="T_WEST")
+    policy = Policy(name="oncall", approvers=frozenset({"slack:E_ACME/@T_WEST/S_ONCALL"}))
+    async with product(
+        sqlite_db, *STEPS, tools=[refund], policies=[policy], workspace=slack, mode="http"
+    ):
+        await Browser(slack).install(whole)
+        card = await asked(slack, whole)
+        assert "<!subteam^S_ONCALL>" in str(card["blocks"])
+        await whole.click("U_CYN", OPS, card["ts"], "Approve")
+        await slack.until(lambda: "not among the approvers" in str(whole.ephemerals("U_CYN")))
+        assert ORDERS == []
+        await whole.click(BEN, OPS, card["ts"], "Approve")
+        await slack.until(lambda: ORDERS, seconds=10)
+
+
+@pytest.mark.row("B6")
+async def test_who_asked_does_not_approve_in_a_shared_channel_as_somebody_of_another_workspace(
+    slack: FakeSlack, sqlite_db: Database
+) -> None:
+    here, there = slack.add_workspace(HERE), slack.add_workspace(THERE)
+    here.world.users[ANA].email = "ana@acme.test"
+    for one in (here, there):
+        one.add_user("U_TWIN", "ana too", team=THERE, email="Ana@Acme.test")
+    here.world.channels[OPS].members.append("U_TWIN")
+    able = {f"slack:{THERE}/U_TWIN", f"slack:{HERE}/{BEN}"}
+    policy = Policy(name="ops", approvers=frozenset(able))
+    async with product(
+        sqlite_db, *STEPS, tools=[refund], policies=[policy], workspace=slack, mode="http"
+    ) as one:
+        for installing in (here, there):
+            await Browser(slack).install(installing)
+        await there.direct("U_TWIN", "hello")
+        await slack.until(lambda: one.model.requests, seconds=10)
+        card = await asked(slack, here)
+        await here.click("U_TWIN", OPS, card["ts"], "Approve")
+        await slack.until(lambda: "You asked the agent" in str(here.ephemerals("U_TWIN")))
+        assert ORDERS == []
+        await here.click(BEN, OPS, card["ts"], "Approve")
+        await slack.until(lambda: ORDERS, seconds=10)

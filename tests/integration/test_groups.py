@@ -76,11 +76,13 @@ async def test_roles_that_come_with_a_click_are_not_believed(sqlite_db: Database
 
 
 @pytest.mark.parametrize("flag", ["is_guest", "is_external", "is_bot"])
-async def test_a_guest_an_outsider_or_a_bot_decides_by_no_group(
-    sqlite_db: Database, flag: str
+@pytest.mark.parametrize("policy", [GROUP, CHANNEL])
+async def test_a_guest_an_outsider_or_a_bot_decides_by_no_group_and_in_no_shared_channel(
+    sqlite_db: Database, policy: Policy, flag: str
 ) -> None:
     effects: list[str] = []
-    w, _, question = await pending(sqlite_db, effects, S1={"BEN"})
+    w, _, question = await pending(sqlite_db, effects, policy)
+    w.surface.groups_of = {"@S1": frozenset({"BEN"}), "#C9": frozenset({"BEN"})}
 
     assert not (await press(w, question, replace(BEN, **{flag: True}))).done  # type: ignore[arg-type]
     assert effects == []

@@ -42,6 +42,12 @@ async def test_an_address_that_is_not_confirmed_is_none(slack: FakeSlack) -> Non
     assert (await seen(slack, email_confirmed=False)).email == ""
 
 
+async def test_an_address_is_not_taken_where_slack_says_nothing_of_a_confirmation(
+    slack: FakeSlack,
+) -> None:
+    assert (await seen(slack, email_confirmed=None)).email is None
+
+
 async def test_without_the_scope_slack_says_no_address(slack: FakeSlack) -> None:
     slack.world.scopes.discard("users:read.email")
 

@@ -74,7 +74,7 @@ class User:
     enterprise: str = ""
     """The Enterprise Grid that the person is of; `team` is then one of its workspaces."""
     email: str = ""
-    email_confirmed: bool = True
+    email_confirmed: bool | None = True
 
     def profile(self) -> Json:
         """The user object of users.info. Slack omits is_stranger for shared-channel members."""
@@ -93,7 +93,11 @@ class User:
             "is_ultra_restricted": self.single_channel_guest,
             "is_bot": self.bot,
             "is_app_user": False,
-            **({} if self.bot else {"is_email_confirmed": self.email_confirmed}),
+            **(
+                {}
+                if self.bot or self.email_confirmed is None
+                else {"is_email_confirmed": self.email_confirmed}
+            ),
             "updated": 1_700_000_000,
             **(
                 {"enterprise_user": {"enterprise_id": self.enterprise, "teams": [self.team]}}

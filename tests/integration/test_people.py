@@ -13,6 +13,7 @@ from bot.chat import Chat
 from bot.identity import same_people
 from bot.question import Question, Verb
 from bot.remember import THREAD
+from bot.scripted import Step
 from bot.surface import Actor, Command, Decision, Message, Place, Response
 from storage import people
 from storage.database import Database
@@ -209,7 +210,7 @@ async def test_an_approval_that_is_remembered_is_no_approval_of_what_its_giver_a
 ) -> None:
     effects: list[str] = []
     first, second, third = (call("refund", order=f"A{number}") for number in (1, 2, 3))
-    steps = [first, "Done.", second, "Done.", third]
+    steps: list[Step] = [first, "Done.", second, "Done.", third]
     policy = Policy(name="ops", approvers=frozenset({BEN.key, CYN.key}))
     w = world(sqlite_db, *steps, tools=[effect(effects)], policies=[policy])
     chat = await w.chat(by=ANA_HERE)
@@ -237,7 +238,7 @@ async def test_a_rule_whose_giver_turns_out_to_have_asked_before_it_runs_does_no
 ) -> None:
     effects: list[str] = []
     policy = Policy(name="ops", approvers=frozenset({BEN.key}))
-    steps = [call("refund"), "Done.", call("refund", order="A2"), "Done."]
+    steps: list[Step] = [call("refund"), "Done.", call("refund", order="A2"), "Done."]
     w = world(sqlite_db, *steps, tools=[effect(effects)], policies=[policy])
     chat = await w.chat(by=ANA_HERE)
     await w.settle()
@@ -260,7 +261,7 @@ async def test_a_rule_that_lets_a_call_run_ends_when_its_giver_is_who_asked(
 ) -> None:
     effects: list[str] = []
     policy = Policy(name="ops", approvers=frozenset({BEN.key, CYN.key}))
-    steps = [call("refund"), "Done.", call("refund", order="A2")]
+    steps: list[Step] = [call("refund"), "Done.", call("refund", order="A2")]
     w = world(sqlite_db, *steps, tools=[effect(effects)], policies=[policy])
     chat = await w.chat(by=ANA)
     await w.settle()

@@ -516,6 +516,20 @@ async def test_doctor_looks_at_every_workspace_that_installed_the_app(
     assert not [one for one in found if "xoxb" in one.sentence or "SLACK_BOT_TOKEN" in one.sentence]
 
 
+async def test_doctor_looks_at_the_user_groups_that_policies_name_in_an_enterprise(
+    slack: FakeSlack, sqlite_db: Database
+) -> None:
+    whole = slack.add_workspace("E_ACME", teams=("T_EAST", "T_WEST"))
+    whole.add_usergroup("S_ONCALL", "oncall", ["U_BEN"], team="T_WEST")
+    named = ["slack:E_ACME/@T_WEST/S_ONCALL", "slack:E_ACME/@T_EAST/S_ONCALL"]
+    async with installed(slack, sqlite_db, whole) as (surface, _):
+        found = await surface.check([], named)
+    sentences = [f"{one.health}: {one.sentence}" for one in found]
+    assert "ok: slack:E_ACME/@T_WEST/S_ONCALL has 1 members." in sentences
+    assert sum("T_EAST/S_ONCALL cannot be looked up (" in one for one in sentences) == 1
+    assert not [one for one in found if one.what == "Slack user groups"]
+
+
 async def test_doctor_says_when_nobody_has_installed_the_app(
     slack: FakeSlack, sqlite_db: Database
 ) -> None:

@@ -194,11 +194,11 @@ async def test_who_asked_does_not_approve_in_a_shared_channel_as_somebody_of_ano
     policy = Policy(name="ops", approvers=frozenset(able))
     async with product(
         sqlite_db, *STEPS, tools=[refund], policies=[policy], workspace=slack, mode="http"
-    ) as one:
+    ) as made:
         for installing in (here, there):
             await Browser(slack).install(installing)
         await there.direct("U_TWIN", "hello")
-        await slack.until(lambda: one.model.requests, seconds=10)
+        await slack.until(lambda: made.model.requests, seconds=10)
         card = await asked(slack, here)
         await here.click("U_TWIN", OPS, card["ts"], "Approve")
         await slack.until(lambda: "You asked the agent" in str(here.ephemerals("U_TWIN")))

@@ -50,9 +50,9 @@ class Timers:
         self.core = core
 
     async def due(self, question_id: str) -> float | None:
-        """Does what is due for a question, and for those of its chat that are due for the same, so
-        that people are told once. Returns when to look again; None: it is settled, or waits for
-        ever."""
+        """Does what is due for a question. What people are told of is told for all questions of its
+        chat that are due for the same, once. Returns when to look again; None: it is settled, or
+        waits for ever."""
         async with self.core.db.read() as tx:
             row = await questions.get(tx, question_id)
         if row is None or row.chat_id is None:
@@ -60,11 +60,10 @@ class Timers:
         match step_of(row, self.core.now()):
             case None:
                 return next_time(row)
-            case Step.EXPIRE as step:
+            case Step.EXPIRE:
                 async with self.core.db.transaction("expire") as tx:
-                    _, rows = await self._due(tx, row.chat_id, step)
-                    for one in rows:
-                        await expire(self.core, tx, one)
+                    await chats.lock(tx, row.chat_id)
+                    await expire(self.core, tx, row)
             case Step.ESCALATE as step:
                 async with self.core.db.transaction("escalate") as tx:
                     await self._escalate(tx, *await self._due(tx, row.chat_id, step))

@@ -457,7 +457,7 @@ async def test_a_program_is_told_with_a_typed_error(sqlite_db: Database) -> None
 async def test_asking_again_makes_a_new_call_with_a_new_card_that_is_decided_like_any(
     sqlite_db: Database,
 ) -> None:
-    w, chat, effects = await waiting(db)
+    w, chat, effects = await waiting(sqlite_db)
     old = await only_question(chat)
     await later(w, HOUR)
 

@@ -43,7 +43,7 @@ async def test_a_card_expires_without_a_click_and_is_asked_again(sqlite_db: Data
 
         assert "Expired on" in text_of(thread_card(one))
         assert buttons_of(thread_card(one)) == ["Ask again"]
-        assert [buttons_of(shown) for shown in one.direct(BEN)] == [["Ask again"], []]
+        assert buttons_of(one.direct(BEN)[0]) == ["Ask again"]
         mentions = [text_of(message) for message in one.thread() if "waiting" in text_of(message)]
         assert f"<@{BEN}>" in mentions[0]
         assert effects == []

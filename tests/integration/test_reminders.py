@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import time
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -488,3 +489,35 @@ async def test_a_doubled_wake_escalates_once(sqlite_db: Database) -> None:
 
     assert len(await audited(chat, "escalated")) == 1
     assert len(reminders(w)) == 1
+
+
+# A process that dies in it
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", ["remind", "escalate", "expire"])
+async def test_a_process_that_dies_in_a_step_leaves_it_done_once(
+    sqlite_db: Database, step: str, when: str
+) -> None:
+    times = {"remind": "remind_after", "escalate": "escalate_after", "expire": "expires_after"}
+    none: dict[str, Any] = {"remind_after": None, "escalate_after": None}
+    w, chat, effects = await waiting(sqlite_db, replace(NEXT, **{**none, times[step]: HOUR}))
+    question = await only_question(chat)
+    w.clock.advance(HOUR)
+
+    def dies(name: str) -> None:
+        if name == f"{when} {step}":
+            raise RuntimeError("killed")
+
+    w.db.points = dies
+    with pytest.raises(RuntimeError, match="killed"):
+        await Timers(w.core).due(question.id)
+    w.db.points = lambda name: None
+    w = await w.restart()
+    await w.settle()
+
+    done = {"remind": "reminded", "escalate": "escalated", "expire": "expired"}[step]
+    assert len(await audited(chat, done)) == 1
+    assert len(reminders(w)) == (0 if step == "expire" else 1)
+    assert len(w.surface.cards()) == 1
+    assert effects == []

@@ -153,10 +153,11 @@ def option_lines(field: Field) -> list[dict[str, Any]]:
 
 def _reply(reply: Reply, team: str) -> dict[str, Any]:
     parts = sections(reply.text) or ["(an empty message)"]
-    if reply.mentions:
-        parts = [", ".join(_named(reply.mentions, team)), *parts]
-    blocks = [{"type": "section", "text": mrkdwn(part)} for part in parts]
     text = parts[0] if len(parts) == 1 else f"{parts[0]}\n…"
+    if reply.mentions:
+        named = ", ".join(_named(reply.mentions, team))
+        parts, text = [named, *parts], f"{named} {text}"
+    blocks = [{"type": "section", "text": mrkdwn(part)} for part in parts]
     return {"text": text, "blocks": blocks[: limits.MESSAGE_BLOCKS]}
 
 

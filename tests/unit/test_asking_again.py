@@ -67,11 +67,13 @@ def test_a_shared_card_of_which_some_are_open_has_both() -> None:
 
 def test_a_reminder_mentions_those_of_this_workspace_and_nobody_by_its_text() -> None:
     keys = ("slack:T1/U_BEN", "slack:T1/@S_ONCALL", "slack:T2/U_EVE", "console:local/<cyn>")
-    told = Reply("Still waiting: <!channel> <@U9> @here", mentions=keys)
+    told = Reply("Still waiting: <!channel> <@U9>", mentions=keys)
 
     shown = message(told, "T1")
 
     assert message_error(shown["text"], shown["blocks"], None) is None
+    assert shown["text"].startswith("<@U_BEN>, <!subteam^S_ONCALL>, slack:T2/U_EVE")
+    assert "Still waiting" in shown["text"]
     tokens = {(one.kind, one.token) for one in pings_in({"ts": "1", **shown}, "C1")}
     assert tokens == {("user", "<@U_BEN>"), ("usergroup", "<!subteam^S_ONCALL>")}
 

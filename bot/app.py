@@ -23,6 +23,7 @@ from bot.secrets import ConfigError
 from bot.service import Service
 from bot.surface import Adapter, Entry
 from bot.task import Tasks
+from bot.timers import Timers
 from storage import chats
 from storage.database import Database, DatabaseUnavailable
 from storage.migrate import is_current, upgrade
@@ -145,6 +146,7 @@ class App:
             Job.CHAT: Loop(self.core, owner=new_id("process")).complete,
             Job.DELIVER: Deliverer(self.core).deliver,
             Job.TASK: Tasks(self.core).poll,
+            Job.DUE: Timers(self.core).due,
         }
         engine = asyncio.create_task(self.engine.run(handlers))
         ears = [asyncio.create_task(one.run(asyncio.Event())) for one in self.adapters]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from bot.rules import Condition
 from bot.surface import Actor
 from storage.calls import CallRow
 from storage.chats import ChatRow
+from storage.questions import QuestionRow
 
 REQUESTER: Final = "requester"  # among approvers: those who asked the agent
 ANYONE: Final = "anyone but the requester"  # of the organisation, guests and bots left out
@@ -67,6 +68,16 @@ class Policy:
 
     def of_agent(self, agent: str) -> bool:
         return any(fnmatchcase(agent, one) for one in self.agents)
+
+    def escalated(self) -> Policy:
+        """As it holds for a question that has waited for `escalate_after`: the next approvers may
+        decide too. What they approve is approved once, whoever approves it."""
+        return replace(self, approvers=self.approvers | self.escalate_to, remember=False)
+
+    @property
+    def in_the_end(self) -> Policy:
+        """With everybody who may ever approve."""
+        return self if self.escalate_after is None else self.escalated()
 
     @property
     def people(self) -> frozenset[str]:
@@ -168,6 +179,13 @@ class Policies:
     def of_call(self, agent: str, call: CallRow) -> Policy:
         return self.of(agent, call.name, call.server, call.args)
 
+    def of_question(self, agent: str, call: CallRow, question: QuestionRow) -> Policy:
+        """The policy of a call for a question about it, which may have been escalated: by this very
+        policy, for the next approvers of another one would come too early."""
+        policy = self.of_call(agent, call)
+        mine = question.audience.get("policy") == policy.name
+        return policy.escalated() if mine and question.escalated_at is not None else policy
+
     def all_of(self, agent: str, tool: str, server: str = "") -> list[Policy]:
         """Every policy that might count for some call of the tool."""
         found = [one for one in self.policies if one.covers(agent, tool, server)]
@@ -180,7 +198,7 @@ class Policies:
     @property
     def groups(self) -> frozenset[str]:
         """Every group that any policy names: what a surface has to look up at a click."""
-        named = [one.groups for one in self.policies]
+        named = [one.in_the_end.groups for one in self.policies]
         return frozenset().union(*named) - {REQUESTER, ANYONE}
 
 
@@ -242,6 +260,11 @@ def _in_group(actor: Actor, policy: Policy, *, asked: bool) -> bool:
     return anyone or bool(actor.roles & policy.groups)
 
 
+def may_speak(actor: Actor) -> bool:
+    """Whether what this person says, by words or by a button, is for the agent."""
+    return not (actor.is_bot or actor.is_external)
+
+
 def may_stop(actor: Actor, *, agent: str, requester: str, policies: Policies) -> bool:
     """Whether this person may stop a chat: who began it, and who approves for its agent."""
     if actor.is_bot:
@@ -260,9 +283,9 @@ def may_stop(actor: Actor, *, agent: str, requester: str, policies: Policies) ->
 def unreachable(
     policy: Policy, *, askers: Collection[str], tool: str, who: Who = themselves
 ) -> str | None:
-    """Why an approval could never be given, in one sentence; None: it can. A group is taken to
-    have enough members."""
-    able = _able(policy, askers, who)
+    """Why an approval could never be given, in one sentence; None: it can, if only in the end. A
+    group is taken to have enough members."""
+    able = _able(policy.in_the_end, askers, who)
     people = {who(one) for one in able if not is_group(one)}
     if any(is_group(one) for one in able) or len(people) >= max(1, policy.quorum):
         return None

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, assert_never
 
 from bot.field import Field, FieldType
+from bot.markdown import moment
 from bot.question import Kind as Kind
 from bot.question import Purpose, fields_of
 from bot.text import LINES, reveal, visible
@@ -78,8 +78,9 @@ class Card:
     `exact` are the arguments with the secrets that `arguments` masks, if there are any: for who
     decides alone, and never for a channel. `remember` is the label of the standing approval that
     may come with Approve; None: not offered. `outcome` is the sentence of how it ended, set once
-    the state is not OPEN. `thread` is where it was asked and `askers` are the person keys of those
-    who asked the agent for it, which a copy elsewhere shows."""
+    the state is not OPEN. `again` says that it expired and can be asked again. `thread` is where it
+    was asked and `askers` are the person keys of those who asked the agent for it, which a copy
+    elsewhere shows."""
 
     nonce: str
     version: int
@@ -100,6 +101,7 @@ class Card:
     file: str = ""
     notices: tuple[str, ...] = ()
     outcome: str = ""
+    again: bool = False
     thread: Place | None = None
     askers: tuple[str, ...] = ()
 
@@ -218,6 +220,8 @@ def draw(
     notices = [question.body[key] for key in ("notice", "stale") if question.body.get(key)]
     if state is CardState.OPEN and (several := _several(question)) is not None:
         notices.append(several)
+    if state is CardState.OPEN:
+        notices += _times(question)
     if unread is not None and state is CardState.OPEN and question.purpose == Purpose.APPROVAL:
         notices.append(unread)
     if filed:
@@ -248,7 +252,30 @@ def draw(
         file=file_name(call) if filed else "",
         notices=tuple(map(mask, notices)),
         outcome="" if state is CardState.OPEN else mask(outcome_sentence(question)),
+        again=may_ask_again(question),
     )
+
+
+def may_ask_again(question: QuestionRow) -> bool:
+    """Whether the call did not run because nobody decided in time, and nobody has asked for it
+    again. What a tool asked is not asked again: its call has gone on."""
+    return (
+        question.state == QuestionState.EXPIRED
+        and question.purpose == Purpose.APPROVAL
+        and not question.body.get("again")
+    )
+
+
+def _times(question: QuestionRow) -> list[str]:
+    """What an open question comes to if nobody decides."""
+    told = []
+    if question.escalate_at is not None and question.escalated_at is None:
+        told.append(f"The next approvers may decide too from {moment(question.escalate_at)}.")
+    if question.expires_at is not None:
+        approval = question.purpose == Purpose.APPROVAL
+        then = "and then does not run" if approval else "and then goes on without an answer"
+        told.append(f"It expires on {moment(question.expires_at)} {then}.")
+    return told
 
 
 def _masked(field: Field) -> Field:
@@ -312,7 +339,9 @@ def outcome_sentence(question: QuestionRow) -> str:
         case QuestionState.CANCELLED:
             said = "Closed"
         case QuestionState.EXPIRED:
-            return f"Expired {_when(question)} without an answer."
+            again = question.body.get("again")
+            more = f" {again} asked again." if again else ""
+            return f"Expired {_when(question)} without an answer.{more}"
         case unreachable:
             assert_never(unreachable)
     sentence = " ".join(part for part in (said, who, _when(question)) if part)
@@ -390,7 +419,7 @@ def _shown(value: Any) -> str:
 
 
 def _when(question: QuestionRow) -> str:
-    if question.settled_at is None:
-        return ""
-    at = datetime.fromtimestamp(question.settled_at, UTC)
-    return f"on {at:%Y-%m-%d} at {at:%H:%M} UTC"
+    at = question.settled_at
+    if question.state == QuestionState.EXPIRED and question.expires_at is not None:
+        at = question.expires_at  # whenever that was noticed
+    return "" if at is None else f"on {moment(at)}"

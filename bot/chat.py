@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.core import Core, Job, new_id
@@ -11,6 +12,7 @@ from bot.loop import Loop
 from bot.question import Question
 from bot.surface import Actor, Place
 from bot.task import Task, Tasks
+from bot.timers import Timers
 from bot.transcript import dump, load, text_of, user_message
 from storage import calls, chats, messages
 from storage.calls import CallRow, CallState
@@ -79,7 +81,10 @@ class Chat:
 
     async def complete(self) -> float | None:
         """Carries the chat on until it waits or owes nothing; see bot.loop.Loop.complete. Each
-        background task is looked at once, and never waited for (row T2)."""
+        background task, and each question whose time has come, is looked at once, and never waited
+        for (row T2)."""
+        for question in await self.pending_questions():
+            await Timers(self.core).due(question.id)
         for task in await self.pending_tasks():
             await task.refresh()
         return await Loop(self.core, owner=new_id("runner")).complete(self.id)
@@ -144,9 +149,16 @@ class Chat:
 
 
 async def queue(
-    core: Core, tx: Tx, chat_id: str, text: str, *, by: Actor, source: str | None = None
+    core: Core,
+    tx: Tx,
+    chat_id: str,
+    text: str,
+    *,
+    by: Actor,
+    source: str | None = None,
+    on_behalf: Sequence[str] | None = None,
 ) -> int:
-    """Stores what a person said and stirs the chat."""
+    """Stores what a person said and stirs the chat; `on_behalf` as of messages.queue."""
     message_id = await messages.queue(
         tx,
         chat_id,
@@ -154,6 +166,7 @@ async def queue(
         author=by.key,
         source=source,
         now=core.now(),
+        on_behalf=on_behalf,
     )
     await chats.stir(tx, chat_id)
     await learn(tx, by, core.now())

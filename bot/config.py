@@ -26,6 +26,7 @@ from bot.approvers import NOBODY, Policies, Policy, unreachable
 from bot.ask_user_tool import ask_user_tool, in_thread
 from bot.clock import Clock
 from bot.core import Agent, ToolSource
+from bot.hours_settings import HoursSettings
 from bot.model import InvalidModel, Model
 from bot.policy_settings import ASKER, Admin, People, PolicySettings, policies_from
 from bot.secrets import ConfigError, secret
@@ -78,6 +79,7 @@ class Config(BaseSettings):
     agents: dict[str, AgentSettings] = {}
     policies: tuple[PolicySettings, ...] = ()
     people: People = {}
+    hours: dict[str, HoursSettings] = {}
     admins: tuple[Admin, ...] = ()
     servers: dict[str, dict[str, Any]] = {}
     surfaces: dict[str, dict[str, Any]] = {}
@@ -132,7 +134,9 @@ def _sentences(path: Path, error: pydantic.ValidationError) -> Iterator[str]:
 
 def policies_of(config: Config) -> Policies:
     """Raises ConfigError."""
-    return policies_from(config.policies, config.people, config.servers, config.admins)
+    return policies_from(
+        config.policies, config.people, config.servers, config.admins, config.hours
+    )
 
 
 def agents_of(config: Config, clock: Clock) -> dict[str, Agent]:

@@ -11,6 +11,7 @@ from bot.card import draw_task
 from bot.core import Core, Job, new_id
 from bot.group import GroupCard, draw_group
 from bot.outage import Outages
+from bot.reminder import draw, is_reminder
 from bot.reply import ANSWER_FILE, is_whole, may_grow, not_attached
 from bot.session import status_of
 from bot.surface import Content, DeliveryError, File, Place, Posted, Reply, Surface
@@ -60,8 +61,13 @@ class Deliverer:
             await self._show_status(surface, row)
             return
         async with self.core.db.read() as tx:
-            content, version = await self._content(tx, row)
+            drawn = await self._content(tx, row)
             copy = None if row.posting_id is None else await outbox.posting(tx, row.posting_id)
+        if drawn is None:
+            async with self.core.db.transaction("drop_reminder") as tx:
+                await outbox.drop(tx, row)
+            return
+        content, version = drawn
         try:
             match Action(row.action):
                 case Action.WHISPER:
@@ -121,8 +127,9 @@ class Deliverer:
         async with self.core.db.transaction("record_status") as tx:
             await outbox.drop(tx, row)
 
-    async def _content(self, tx: Tx, row: OutboxRow) -> tuple[Content, int]:
-        """What the row shows as of now, and which version of its subject that is."""
+    async def _content(self, tx: Tx, row: OutboxRow) -> tuple[Content, int] | None:
+        """What the row shows as of now, and which version of its subject that is; None: there is
+        nothing to say any more."""
         if row.subject.startswith("question:"):
             question = await questions.get(tx, row.subject.removeprefix("question:"))
             assert question is not None
@@ -144,6 +151,9 @@ class Deliverer:
         if (call_id := arguments.call_of(row.subject)) is not None:
             call, _ = await self._call(tx, call_id)
             return await asyncio.to_thread(arguments.file_of, call), row.version
+        if is_reminder(row.subject):
+            told = await draw(self.core, tx, row)
+            return None if told is None else (told, row.version)
         if is_whole(row.subject):
             return File(ANSWER_FILE, "text/markdown", (row.text or "").encode()), row.version
         alone = row.action in (Action.WHISPER, Action.HOME)

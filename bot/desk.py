@@ -10,6 +10,7 @@ from bot.approvers import Policy, askers_of, may_remember, refusal
 from bot.card import outcome_sentence
 from bot.closing import redraw, supersede_open
 from bot.core import Core, Job, new_id
+from bot.deadlines import overdue
 from bot.drawing import unread
 from bot.editing import edited
 from bot.effect import Case, Effect, effect_of
@@ -30,6 +31,7 @@ from bot.question import (
 from bot.quorum import Tally, tally
 from bot.remember import Remember, rule_of
 from bot.surface import Actor, Place
+from bot.timers import Expired, expire
 from storage import audit, calls, chats, outbox, questions, rules
 from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
@@ -108,12 +110,14 @@ class Desk:
             if row is None or call is None:
                 return str(UnknownQuestion())
             chat = await chats.get(tx, call.chat_id)
-            if chat is None or not await self._belongs(tx, row, chat, place, None, by):
+            if chat is None or not await self.belongs(tx, row, chat, place, None, by):
                 return str(UnknownQuestion())
             by = await linked(tx, self.core.policies, by)
             refused = self._refusal(chat, call, row, by)
             if refused is None and row.state != QuestionState.OPEN:
                 return late_sentence(row)
+            if refused is None and overdue(row, self.core.now()):
+                return str(Expired(row, call))
             return refused
 
     async def read(self, nonce: str, *, by: Actor, place: Place | None) -> str | None:
@@ -125,7 +129,7 @@ class Desk:
             chat = None if call is None else await chats.get(tx, call.chat_id)
             if row is None or call is None or chat is None:
                 return str(UnknownQuestion())
-            if not await self._belongs(tx, row, chat, place, None):
+            if not await self.belongs(tx, row, chat, place, None):
                 return str(UnknownQuestion())
             if self._refusal(chat, call, replace(row, purpose=Purpose.ASK), by) is None:
                 return None
@@ -156,7 +160,7 @@ class Desk:
         assert chat is not None
         assert call is not None
         assert question is not None
-        if not await self._belongs(tx, question, chat, place, chat_id, by):
+        if not await self.belongs(tx, question, chat, place, chat_id, by):
             await self._record(tx, "refused", question, by, via, why="another thread", verb=verb)
             return UnknownQuestion()
         await learn(tx, by, self.core.now())
@@ -167,11 +171,14 @@ class Desk:
             return NotAllowed(refused)
         if question.state != QuestionState.OPEN:
             return self._late(question, call, verb)
+        if overdue(question, self.core.now()):  # nobody has woken it yet
+            await expire(self.core, tx, question)
+            return Expired(question, call)
         case = Case(
             chat=chat,
             call=call,
             question=question,
-            policy=self._policy(chat, call),
+            policy=self._policy(chat, call, question),
             verb=verb,
             by=by,
             via=via,
@@ -201,7 +208,7 @@ class Desk:
     async def _call(self, tx: Tx, row: QuestionRow) -> CallRow | None:
         return None if row.call_id is None else await calls.get(tx, row.call_id)
 
-    async def _belongs(
+    async def belongs(
         self,
         tx: Tx,
         row: QuestionRow,
@@ -210,6 +217,7 @@ class Desk:
         chat_id: str | None,
         by: Actor | None = None,
     ) -> bool:
+        """Whether the question may be acted upon from there: its thread, or a copy of its card."""
         if chat_id is not None and chat_id != chat.id:
             return False
         if place is None or place.covers(chat.place):
@@ -226,15 +234,15 @@ class Desk:
         return refusal(
             by,
             purpose=Purpose(row.purpose),
-            policy=self._policy(chat, call),
+            policy=self._policy(chat, call, row),
             askers=askers_of(call, chat),
             tool=call.name,
             who=self.core.policies.who,
         )
 
-    def _policy(self, chat: ChatRow, call: CallRow) -> Policy:
+    def _policy(self, chat: ChatRow, call: CallRow, question: QuestionRow) -> Policy:
         """The policy that counts for the call now."""
-        return self.core.policies.of_call(chat.agent, call)
+        return self.core.policies.of_question(chat.agent, call, question)
 
     def _late(self, question: QuestionRow, call: CallRow, verb: Verb) -> Ruling | QuestionError:
         no = verb in (Verb.DECLINE, Verb.DISMISS)

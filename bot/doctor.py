@@ -106,7 +106,7 @@ async def _surface(
     except ConfigError as error:
         yield problem(name, str(error))
         return
-    named = policies.groups.union(*(policy.people for policy in policies.policies))
+    named = policies.groups.union(*(one.in_the_end.people for one in policies.policies))
     people = sorted(one for one in named if one.startswith(f"{adapter.name}:"))
     for finding in await adapter.check(await _places(database, adapter.name), people):
         yield finding

@@ -40,7 +40,8 @@ def edited(core: Core, case: Case) -> dict[str, Any]:
     except BadArguments as error:
         raise QuestionError(str(error)) from error
     edited = replace(call, args=args)
-    policy, who = core.policies.of_call(case.chat.agent, edited), core.policies.who
+    policy = core.policies.of_question(case.chat.agent, edited, case.question)
+    who = core.policies.who
     judged = gate(tool, args, policy=policy, askers=askers_of(call, case.chat), who=who)
     if isinstance(judged, Deny):
         raise NotAllowed(judged.reason)

@@ -25,6 +25,17 @@ approvers = ["slack:T0123456789/U0123456789", "console:local/ana"]
 self_approval = false   # whether the person who asked the agent may approve
 # ask = true            # ask for these tools even where the tool itself would not
 # remember = false      # do not let a tool run without asking for the rest of a thread
+# remind_after = "30m"  # remind the approvers, then again after twice as long
+# escalate_after = "2h" # let those of escalate_to approve too
+# escalate_to = ["slack:T0123456789/U0987654321"]
+# expires_after = "8h"  # then it does not run; without this it waits for ever
+# hours = "office"      # count these times in working hours only
+#
+# [hours.office]
+# zone = "Europe/Berlin"
+# opens = "9:00"
+# closes = "17:30"
+# days = ["mon", "tue", "wed", "thu", "fri"]
 
 # An MCP server whose tools the agent may use, as NAME__TOOL (docs/mcp.md); they ask for approval
 # unless you say otherwise. Name it under servers = ["clock"] of an agent.

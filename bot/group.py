@@ -31,6 +31,11 @@ class GroupCard:
         return bool(self.waiting)
 
     @property
+    def again(self) -> bool:
+        """Whether some of them expired and can be asked again, all at once."""
+        return any(card.again for card in self.cards)
+
+    @property
     def deciders(self) -> tuple[str, ...]:
         """Those who may decide at least one of them, as on a Card."""
         return tuple(sorted({one for card in self.cards for one in card.deciders}))

@@ -12,7 +12,7 @@ import structlog
 
 from bot.clock import Clock
 from bot.core import Job
-from storage import calls, chats, outbox, seen, wakes
+from storage import calls, chats, outbox, questions, seen, wakes
 from storage.database import Database, DatabaseUnavailable, Tx
 from storage.wakes import WakeRow
 
@@ -165,6 +165,8 @@ class EmbeddedEngine:
                         await self.wake(tx, Job.CHAT, chat_id)
                     for call_id in await calls.overdue_tasks(tx, self.clock.now() - SWEEP_SECONDS):
                         await self.wake(tx, Job.TASK, call_id)
+                    for question_id in await questions.late(tx, self.clock.now() - SWEEP_SECONDS):
+                        await self.wake(tx, Job.DUE, question_id)
 
     async def _drain(self) -> None:
         tasks = list(self._running.values())

@@ -151,7 +151,7 @@ def may_decide(core: Core, asked: Asked, actor: Actor) -> bool:
     why_not = refusal(
         actor,
         purpose=Purpose(asked.question.purpose),
-        policy=core.policies.of_call(asked.chat.agent, asked.call),
+        policy=core.policies.of_question(asked.chat.agent, asked.call, asked.question),
         askers=askers_of(asked.call, asked.chat),
         tool=asked.call.name,
         who=core.policies.who,

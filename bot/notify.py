@@ -30,11 +30,7 @@ async def notify_approvers(
     agent nor wrote there. `deciders` as of `audience`; groups, and those whom the chat's own
     surface does not reach, are left out. A copy settles as every other does, and holds `call_id`
     until it did."""
-    there = {chat.requester, *await messages.authors(tx, chat.id)}
-    for decider in sorted(one for one in set(deciders) - there if not is_group(one)):
-        place = _direct(core, chat, decider)
-        if place is None:
-            continue
+    for place in await strangers(core, tx, chat, deciders):
         await outbox.post(
             tx,
             place,
@@ -45,6 +41,14 @@ async def notify_approvers(
             now=core.now(),
         )
         await core.wake(tx, Job.DELIVER, place.channel_key)
+
+
+async def strangers(core: Core, tx: Tx, chat: ChatRow, deciders: Collection[str]) -> list[Place]:
+    """Where those of these people are written to alone who are not in the thread."""
+    there = {chat.requester, *await messages.authors(tx, chat.id)}
+    people = sorted(one for one in set(deciders) - there if not is_group(one))
+    places = (_direct(core, chat, one) for one in people)
+    return [place for place in places if place is not None]
 
 
 async def tell_unreachable(core: Core, tx: Tx, chat: ChatRow, why: str) -> None:

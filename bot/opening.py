@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import ceil
+from typing import Any
 
 from bot import arguments, home
 from bot.approvers import askers_of, audience
 from bot.changed import stale_notice
 from bot.core import Core, Job
+from bot.deadlines import next_time, times_of
 from bot.notify import notify_approvers
 from bot.outcome import outcome_question
 from bot.question import Asked, Kind, Purpose, new_nonce
@@ -59,7 +61,7 @@ async def _approval(core: Core, tx: Tx, chat: ChatRow, call: CallRow) -> Questio
         body={},
         audience=_audience(core, chat, call, Purpose.APPROVAL),
         digest=call.digest,
-        opened_at=core.now(),
+        **_times(core, chat, call, Purpose.APPROVAL),
     )
 
 
@@ -95,8 +97,13 @@ def _asked_row(
         body=asked.body() | {"key": asked.key, "notice": asked.notice},
         audience=_audience(core, chat, call, purpose),
         digest=call.digest,
-        opened_at=core.now(),
+        **_times(core, chat, call, purpose),
     )
+
+
+def _times(core: Core, chat: ChatRow, call: CallRow, purpose: Purpose) -> dict[str, Any]:
+    policy = core.policies.of_call(chat.agent, call)
+    return asdict(times_of(policy, purpose, core.now()))
 
 
 def _audience(core: Core, chat: ChatRow, call: CallRow, purpose: Purpose) -> dict[str, object]:
@@ -126,6 +133,8 @@ async def _open(core: Core, tx: Tx, chat: ChatRow, *rows: QuestionRow) -> None:
             digest=row.digest,
             audience=row.audience,
         )
+        if (first := next_time(row)) is not None:
+            await core.wake(tx, Job.DUE, row.id, at=first)
     await outbox.post(
         tx,
         chat.place,

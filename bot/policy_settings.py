@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from bot.approvers import ANYONE, REQUESTER, Policies, Policy, unreachable
+from bot.hours_settings import HoursSettings, Waiting, seconds_of
 from bot.rules import Comparison, Condition
 from bot.secrets import ConfigError
 
@@ -45,6 +46,16 @@ def _approver(entry: str) -> str:
         "slack:T0123/@S0456 (slack:E0123/@T0456/S0789 where an Enterprise Grid installed the app "
         f"as a whole), a channel as slack:T0123/#C0456, or be “{REQUESTER}” or “{ANYONE}”"
     )
+
+
+def _seconds(text: str | None) -> float | None:
+    return None if text is None else seconds_of(text)
+
+
+def _next(entry: str) -> str:
+    if entry == REQUESTER:
+        raise ValueError("names the requester: escalate to somebody who did not ask")
+    return _approver(entry)
 
 
 def _people(people: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
@@ -109,7 +120,7 @@ class ConditionSettings(_Section):
         return Condition(self.argument, test, value)
 
 
-class PolicySettings(_Section):
+class PolicySettings(Waiting, _Section):
     """Who may approve which calls; the first policy that covers a call counts."""
 
     name: str
@@ -122,6 +133,13 @@ class PolicySettings(_Section):
     self_approval: bool = False
     ask: bool = False
     remember: bool = True
+    escalate_to: tuple[Annotated[str, AfterValidator(_next)], ...] = ()
+
+    @model_validator(mode="after")
+    def _escalates_from_somebody(self) -> PolicySettings:
+        if self.escalate_to and not self.approvers:
+            raise ValueError("has escalate_to but no approvers: name those who may approve first")
+        return self
 
     @model_validator(mode="after")
     def _remembers_one(self) -> PolicySettings:
@@ -132,7 +150,7 @@ class PolicySettings(_Section):
             )
         return self
 
-    def policy(self) -> Policy:
+    def policy(self, hours: Mapping[str, HoursSettings]) -> Policy:
         return Policy(
             name=self.name,
             tools=self.tools,
@@ -144,6 +162,11 @@ class PolicySettings(_Section):
             self_approval=self.self_approval,
             ask=self.ask,
             remember=self.remember,
+            escalate_to=frozenset(self.escalate_to),
+            hours=None if self.hours is None else hours[self.hours].hours(),
+            remind_after=_seconds(self.remind_after),
+            escalate_after=_seconds(self.escalate_after),
+            expires_after=_seconds(self.expires_after),
         )
 
 
@@ -152,10 +175,17 @@ def policies_from(
     people: Mapping[str, Sequence[str]],
     servers: Collection[str],
     admins: Collection[str] = (),
+    hours: Mapping[str, HoursSettings] | None = None,
 ) -> Policies:
     """`servers`: the names that are configured. Raises ConfigError for what could never hold."""
+    hours = hours or {}
+    for number, given in enumerate(settings):
+        if given.hours is not None and given.hours not in hours:
+            raise ConfigError(
+                f"policies.{number}.hours names {given.hours}: there is no [hours.{given.hours}]."
+            )
     links = {key: name for name, keys in people.items() for key in keys}
-    policies = Policies(tuple(one.policy() for one in settings), links, frozenset(admins))
+    policies = Policies(tuple(one.policy(hours) for one in settings), links, frozenset(admins))
     wrong: list[str] = []
     for number, one in enumerate(policies.policies):
         for pattern in one.servers:
@@ -178,7 +208,7 @@ def policies_from(
 def weak(policies: Policies) -> Iterator[str]:
     """What is allowed and should be known, a sentence each."""
     for one in policies.policies:
-        for group in sorted(one.groups - {REQUESTER, ANYONE}):
+        for group in sorted(one.in_the_end.groups - {REQUESTER, ANYONE}):
             if "/#" in group:
                 yield (
                     f"The policy {one.name} lets the members of {group} approve, which is weak: "

@@ -38,7 +38,7 @@ from storage import audit, calls, questions, rules
 from storage.calls import CallRow, CallState
 from storage.database import DatabaseUnavailable, Tx
 from storage.outbox import Priority
-from storage.questions import QuestionRow, QuestionState
+from storage.questions import DecisionRow, QuestionRow, QuestionState
 from storage.rules import RuleRow
 
 log = structlog.get_logger(__name__)
@@ -239,24 +239,24 @@ class CallRunner:
         """Whether as many different people as today's policy wants have allowed this very call,
         each of whom it lets approve today."""
         chat, policies = self.held.chat, self.core.policies
-        policy = policies.of_call(chat.agent, row)
+        quorum = policies.of_call(chat.agent, row).quorum
         people = []
-        for key, digests in (await _allowed(tx, row)).items():
-            actor = approvers.get(key)
-            if actor is None or row.digest not in digests:
+        for question, decision in await _approvals(tx, row):
+            actor = approvers.get(decision.actor)
+            if actor is None or row.digest != decision.digest:
                 continue
             actor = await linked(tx, policies, actor)
             why_not = refusal(
                 actor,
                 purpose=Purpose.APPROVAL,
-                policy=policy,
+                policy=policies.of_question(chat.agent, row, question),
                 askers=askers_of(row, chat),
                 tool=row.name,
                 who=policies.who,
             )
             if why_not is None:
                 people.append(actor)
-        return different(people, policies.who) >= max(1, policy.quorum)
+        return different(people, policies.who) >= max(1, quorum)
 
     async def _refuse(
         self, tx: Tx, row: CallRow, outcome: str, result: str, to: CallState = CallState.FAILED
@@ -337,12 +337,20 @@ class _Journal:
 async def _allowed(tx: Tx, row: CallRow) -> dict[str, set[str]]:
     """Who allowed this call to run, with the digests of it that they allowed."""
     found: dict[str, set[str]] = {}
-    for question in await questions.of_call(tx, row.id):
-        if question.purpose != Purpose.ASK:
-            for decision in await questions.decisions_on(tx, question.id):
-                if decision.verb in YES:
-                    found.setdefault(decision.actor, set()).add(decision.digest)
+    for _, decision in await _approvals(tx, row):
+        found.setdefault(decision.actor, set()).add(decision.digest)
     return found
+
+
+async def _approvals(tx: Tx, row: CallRow) -> list[tuple[QuestionRow, DecisionRow]]:
+    """Every yes to this call, with the question that it answered."""
+    return [
+        (question, decision)
+        for question in await questions.of_call(tx, row.id)
+        if question.purpose != Purpose.ASK
+        for decision in await questions.decisions_on(tx, question.id)
+        if decision.verb in YES
+    ]
 
 
 async def _asked(tx: Tx, call_id: str) -> list[QuestionRow]:

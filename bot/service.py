@@ -9,6 +9,7 @@ from dataclasses import replace
 import structlog
 
 from bot import commands, drawing, home
+from bot.again import ask_again
 from bot.card import Card
 from bot.changed import take_change
 from bot.chat import queue
@@ -229,6 +230,14 @@ class Service:
             return await Tasks(self.core).cancel_by(nonce, actor, via)
         except DatabaseUnavailable as error:
             return Response(done=False, sentence=str(error))
+
+    async def ask_again(
+        self, nonce: str, actor: Actor, *, via: str, place: Place | None = None
+    ) -> Response:
+        try:
+            return await ask_again(self.desk, nonce, actor, via=via, place=place)
+        except DatabaseUnavailable as error:
+            return Response(done=False, sentence=f"{error} The agent was not asked again.")
 
     async def look(
         self, nonce: str, verb: Verb, actor: Actor, *, place: Place | None = None

@@ -238,10 +238,12 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the agent says: Markdown of the model, or a sentence of ours. `live`: it still grows."""
+    """What the agent says: Markdown of the model, or a sentence of ours. `live`: it still grows.
+    `mentions`: whom it is to reach, as the deciders of a card."""
 
     text: str
     live: bool = False
+    mentions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,6 +440,12 @@ class Entry(Protocol):
         self, nonce: str, actor: Actor, *, via: str, place: Place | None = None
     ) -> Response:
         """Asks the server of a background call (`TaskCard.nonce`) to stop."""
+
+    async def ask_again(
+        self, nonce: str, actor: Actor, *, via: str, place: Place | None = None
+    ) -> Response:
+        """Has the agent asked once more for what expired on a card (`Card.again`), on behalf of
+        those who asked for it; `nonce` as of the card. Never raises for what a person did."""
 
     async def look(
         self, nonce: str, verb: Verb, actor: Actor, *, place: Place | None = None

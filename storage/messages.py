@@ -44,9 +44,17 @@ class UsageRow:
 
 
 async def queue(
-    tx: Tx, chat_id: str, body: str, *, author: str | None, source: str | None, now: float
+    tx: Tx,
+    chat_id: str,
+    body: str,
+    *,
+    author: str | None,
+    source: str | None,
+    now: float,
+    on_behalf: Sequence[str] | None = None,
 ) -> int:
-    """Keeps what a person said until the round is over; the id withdraws it."""
+    """Keeps what a person said until the round is over; the id withdraws it. `on_behalf`: those who
+    count as having said it, where it is not its author."""
     result = await tx.run(
         sa.insert(messages)
         .values(
@@ -56,6 +64,7 @@ async def queue(
             author=author,
             source=source,
             created_at=now,
+            on_behalf=on_behalf,
         )
         .returning(messages.c.id)
     )
@@ -136,21 +145,22 @@ async def last(tx: Tx, chat_id: str) -> MessageRow | None:
 
 async def askers(tx: Tx, chat_id: str, before: int) -> list[str]:
     """Whose messages the model answers at position `before`: the authors since its last answer
-    that asked for no call."""
+    that asked for no call, or those on whose behalf they wrote."""
     found = await tx.run(
-        sa.select(messages.c.author)
-        .where(*_exchange(chat_id, before))
-        .distinct()
-        .order_by(messages.c.author)
+        sa.select(messages.c.author, messages.c.on_behalf).where(*_exchange(chat_id, before))
     )
-    return [row.author for row in found]
+    return sorted({one for row in found for one in row.on_behalf or (row.author,)})
 
 
 async def authors(tx: Tx, chat_id: str) -> list[str]:
-    """Who has written in the chat, also what is still queued."""
+    """Who has written in the chat, also what is still queued. Pressing a button is no writing."""
     found = await tx.run(
         sa.select(messages.c.author)
-        .where(messages.c.chat_id == chat_id, messages.c.author.is_not(None))
+        .where(
+            messages.c.chat_id == chat_id,
+            messages.c.author.is_not(None),
+            messages.c.on_behalf.is_(None),
+        )
         .distinct()
         .order_by(messages.c.author)
     )

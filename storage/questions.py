@@ -142,6 +142,84 @@ async def settle(
     )
 
 
+async def late(tx: Tx, before: float) -> list[str]:
+    """The open questions of which a time had come by then."""
+    to_escalate = sa.and_(questions.c.escalated_at.is_(None), questions.c.escalate_at <= before)
+    found = await tx.run(
+        sa.select(questions.c.id).where(
+            questions.c.state == QuestionState.OPEN,
+            sa.or_(questions.c.expires_at <= before, questions.c.remind_at <= before, to_escalate),
+        )
+    )
+    return [row.id for row in found]
+
+
+async def postpone(
+    tx: Tx, row: QuestionRow, *, remind_at: float | None, escalate_at: float | None
+) -> None:
+    """Other times for an open question."""
+    await tx.change(
+        sa.update(questions)
+        .where(questions.c.id == row.id, questions.c.state == QuestionState.OPEN)
+        .values(remind_at=remind_at, escalate_at=escalate_at)
+    )
+
+
+async def remind(tx: Tx, row: QuestionRow, *, next_at: float | None) -> bool:
+    """Counts a reminder; False when it was settled, or reminded of, meanwhile."""
+    return (
+        await tx.change(
+            sa.update(questions)
+            .where(
+                questions.c.id == row.id,
+                questions.c.state == QuestionState.OPEN,
+                questions.c.reminders == row.reminders,
+            )
+            .values(reminders=row.reminders + 1, remind_at=next_at)
+        )
+        == 1
+    )
+
+
+async def escalate(
+    tx: Tx, row: QuestionRow, *, audience: Any, remind_at: float | None, now: float
+) -> bool:
+    """The next approvers may decide too; False when it was settled, or escalated, meanwhile."""
+    return (
+        await tx.change(
+            sa.update(questions)
+            .where(
+                questions.c.id == row.id,
+                questions.c.state == QuestionState.OPEN,
+                questions.c.escalated_at.is_(None),
+            )
+            .values(
+                escalated_at=now,
+                audience=audience,
+                remind_at=remind_at,
+                version=questions.c.version + 1,
+            )
+        )
+        == 1
+    )
+
+
+async def mark(tx: Tx, row: QuestionRow, body: Any) -> bool:
+    """Another body for an expired question, for its card to show; False when it has another."""
+    return (
+        await tx.change(
+            sa.update(questions)
+            .where(
+                questions.c.id == row.id,
+                questions.c.state == QuestionState.EXPIRED,
+                questions.c.version == row.version,
+            )
+            .values(body=body, version=questions.c.version + 1)
+        )
+        == 1
+    )
+
+
 async def supersede(tx: Tx, ids: Sequence[str], *, now: float) -> None:
     """An answer to what is no longer asked counts no more (row Q25)."""
     await tx.change(

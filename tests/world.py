@@ -23,6 +23,7 @@ from bot.scripted import Step
 from bot.service import Service
 from bot.surface import Actor, Place
 from bot.task import Tasks
+from bot.timers import Timers
 from bot.tool import Approval, Tool, tool
 from bot.transcript import load
 from storage import audit, outbox
@@ -85,6 +86,7 @@ class World:
             Job.CHAT: Loop(self.core, "process").complete,
             Job.DELIVER: Deliverer(self.core).deliver,
             Job.TASK: Tasks(self.core).poll,
+            Job.DUE: Timers(self.core).due,
         }
 
     async def settle(self) -> None:

@@ -57,6 +57,8 @@ def task(task: TaskCard, number: int, thread: str = "") -> RenderableType:
 def _settled(card: Card, number: int) -> RenderableType:
     mark, colour = _MARKS[card.state]
     line = Text.assemble((safe(card.title), "bold"), " ", safe(card.outcome))
+    if card.again:
+        line.append(f"  /again {number} asks again", style="bright_black")
     return _beside(Text(f"{mark} #{number} ", style=colour), line)
 
 

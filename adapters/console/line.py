@@ -16,6 +16,7 @@ Whatever you type goes to the agent, except for these:
 - `/answer [N]`: answers a form, one field after the other (Ctrl-C leaves it)
 - `/done [N]`: you have finished on the page
 - `/dismiss [N]`: closes it without an answer
+- `/again [N]`: has the agent asked again for what expired on card N
 - `/cancel [N]`: asks the server to stop background call N
 - `/status [PAGE]`: what the agent is doing in this thread and in the others
 - `/pending [PAGE]`: the questions that wait for somebody
@@ -72,6 +73,13 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """Ask again for what expired."""
+
+    number: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """A command that every surface has (`bot.commands`)."""
 
@@ -97,7 +105,7 @@ class Mistake:
 
 
 CardAction = Approve | Decline | Answer | Done | Dismiss
-Action = Blank | Say | CardAction | Cancel | Ask | Help | Quit | Mistake
+Action = Blank | Say | CardAction | Cancel | Again | Ask | Help | Quit | Mistake
 
 _NUMBER: Final = re.compile(r"#?([0-9]{1,9})")
 
@@ -110,7 +118,7 @@ def parse(line: str) -> Action:
         return Say(line.strip())
     word, rest = _split(line[1:])
     match word.casefold():
-        case "approve" | "remember" | "answer" | "done" | "dismiss" | "cancel" as name:
+        case "approve" | "remember" | "answer" | "done" | "dismiss" | "cancel" | "again" as name:
             return _of_card(name, rest)
         case "decline":
             first, note = _split(rest)
@@ -142,6 +150,8 @@ def _of_card(name: str, rest: str) -> Action:
             return Done(number)
         case "cancel":
             return Cancel(number)
+        case "again":
+            return Again(number)
         case _:
             return Dismiss(number)
 

@@ -104,6 +104,15 @@ class Screen:
                 numbers = ", ".join(f"#{one.number}" for one in meant)
                 raise NoCard(f"That could mean {numbers}: add the number, as in /approve 1.")
 
+    def pick_expired(self, number: int | None) -> Shown:
+        """The expired card of this number, or the only one. Raises NoCard."""
+        expired = [one for one in self._cards.values() if one.card.again]
+        found = [one for one in expired if number in (None, one.number)]
+        if len(found) == 1:
+            return found[0]
+        numbers = ", ".join(f"#{one.number}" for one in expired)
+        raise NoCard(f"Name one of these: {numbers}." if expired else "No card here has expired.")
+
     def typed(self) -> None:
         """A person typed a line, so they have seen what was printed before."""
         for shown in self._cards.values():

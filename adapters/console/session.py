@@ -73,6 +73,8 @@ class Session:
                 self._screen.say(action.sentence)
             case line.Cancel():
                 await self._cancel(action.number)
+            case line.Again():
+                await self._again(action.number)
             case line.Approve() | line.Decline() | line.Answer() | line.Done() | line.Dismiss():
                 try:
                     shown = self._screen.pick(action.number)
@@ -90,6 +92,16 @@ class Session:
             self._screen.say(str(error))
             return
         told = await self._entry.cancel_task(task.nonce, self._actor, via="console", place=place)
+        self._screen.say(told.sentence)
+
+    async def _again(self, number: int | None) -> None:
+        try:
+            shown = self._screen.pick_expired(number)
+        except NoCard as error:
+            self._screen.say(str(error))
+            return
+        nonce, place = shown.card.nonce, shown.place
+        told = await self._entry.ask_again(nonce, self._actor, via="console", place=place)
         self._screen.say(told.sentence)
 
     async def _say(self, text: str) -> None:

@@ -10,3 +10,4 @@ APPROVE_SELECTED: Final = "approve_selected"
 DECLINE_SELECTED: Final = "decline_selected"
 APPROVE_ALL: Final = "approve_all"
 DECLINE_ALL: Final = "decline_all"
+AGAIN: Final = "again"  # what expired on a card is asked for once more

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, assert_never
 
@@ -62,7 +62,7 @@ def message(content: Content, team: str) -> dict[str, Any]:
         case TaskCard():
             return {"text": _one_line(content.title), "blocks": _task(content)}
         case Reply():
-            return _reply(content)
+            return _reply(content, team)
         case File():
             return {"text": _one_line(content.name), "blocks": [_section(content.name)]}
         case _:
@@ -89,6 +89,7 @@ def minimal(content: Content) -> dict[str, Any]:
         blocks += [_section(told), _section(shown.tail)]
     if content.open:
         blocks.append(_actions(content, whole=not (shown.left_out or content.exact)))
+    blocks += group.again(content)
     return {"text": summary(content), "blocks": blocks}
 
 
@@ -150,10 +151,13 @@ def option_lines(field: Field) -> list[dict[str, Any]]:
     return [{"type": "rich_text_list", "style": "bullet", "elements": items}] if items else []
 
 
-def _reply(reply: Reply) -> dict[str, Any]:
+def _reply(reply: Reply, team: str) -> dict[str, Any]:
     parts = sections(reply.text) or ["(an empty message)"]
-    blocks = [{"type": "section", "text": mrkdwn(part)} for part in parts]
     text = parts[0] if len(parts) == 1 else f"{parts[0]}\n…"
+    if reply.mentions:
+        named = ", ".join(_named(reply.mentions, team))
+        parts, text = [named, *parts], f"{named} {text}"
+    blocks = [{"type": "section", "text": mrkdwn(part)} for part in parts]
     return {"text": text, "blocks": blocks[: limits.MESSAGE_BLOCKS]}
 
 
@@ -174,7 +178,7 @@ def _card(card: Card, team: str) -> list[Block]:
     if card.open:
         whole = whole and not notices[_NOTICES:] and max(map(len, notices), default=0) <= _NOTICE
         blocks.append(_actions(card, whole=whole))
-    return blocks
+    return [*blocks, *group.again(card)]
 
 
 def _title(card: Card | TaskCard) -> list[Block]:
@@ -351,19 +355,24 @@ def _deciders(card: Card, team: str) -> str:
     what = "decide" if card.kind is Kind.APPROVAL else "answer"
     if not card.deciders:
         return f"*Nobody may {what}*: no approver is configured."
+    return f"*Who may {what}:* {', '.join(_named(card.deciders, team))}"
+
+
+def _named(deciders: Sequence[str], team: str) -> list[str]:
+    """As mentions, those of this workspace; as many as there is room for."""
     of_team = r"(?:(?<=@)T[A-Z0-9_]{1,30}/)?"  # a user group of an Enterprise Grid names its own
     own = re.compile(rf"slack:{re.escape(team)}/([@#]?){of_team}([UWSCG][A-Z0-9_]{{1,30}})")
     named: list[str] = []
     size = 0
-    for decider in card.deciders:
+    for decider in deciders:
         found = own.fullmatch(decider)
         name = (found and _mention(found[1], found[2])) or escape(shorten(decider, _SHORT))
         size += len(name) + 2
         if size > limits.SECTION // 2:
-            named.append(f"and {len(card.deciders) - len(named)} more")
+            named.append(f"and {len(deciders) - len(named)} more")
             break
         named.append(name)
-    return f"*Who may {what}:* {', '.join(named)}"
+    return named
 
 
 def _mention(kind: str, id_: str) -> str | None:

@@ -117,6 +117,8 @@ class Clicks:
                 await self._decide_together(click, Verb.APPROVE)
             case actions.DECLINE_ALL:
                 await self._decide_together(click, Verb.DECLINE)
+            case actions.AGAIN:
+                await self._answered(click, lambda actor: self._asked_again(click, actor))
             case actions.SELECT:
                 pass  # it counts once a button is pressed
             case blocks.VISIT:
@@ -195,6 +197,13 @@ class Clicks:
             click.nonce, actor, via="slack button", place=click.place or self._anywhere
         )
         return _Outcome(answer.sentence)
+
+    async def _asked_again(self, click: Click, actor: Actor) -> _Outcome:
+        return _told(
+            await self._entry.ask_again(
+                click.nonce, actor, via="slack button", place=click.place or self._anywhere
+            )
+        )
 
     async def _answered(
         self, click: Click, decided: Callable[[Actor], Awaitable[_Outcome]]

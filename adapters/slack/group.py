@@ -10,6 +10,7 @@ from typing import Any, Final
 from adapters.slack import limits
 from adapters.slack.actions import (
     ACTION,
+    AGAIN,
     APPROVE_ALL,
     APPROVE_SELECTED,
     DECLINE_ALL,
@@ -45,7 +46,7 @@ def blocks(group: GroupCard, deciders: str) -> list[Block]:
     if group.open:
         drawn.append(_select(group))
         drawn.append(_actions(_buttons(group)))
-    return drawn
+    return [*drawn, *again(group)]
 
 
 def minimal(group: GroupCard) -> dict[str, Any]:
@@ -62,7 +63,16 @@ def minimal(group: GroupCard) -> dict[str, Any]:
         every = [_button(APPROVE_ALL, f"Approve all {count}", group.nonce, "primary")]
         none = _button(DECLINE_ALL, f"Decline all {count}", group.nonce, "danger")
         drawn.append(_actions([*(every if shown else ()), none]))
+    drawn += again(group)
     return {"text": escape(shorten(_line(group.title), _TOLD)), "blocks": drawn}
+
+
+def again(card: Card | GroupCard) -> list[Block]:
+    """The button that asks again for what expired on a card."""
+    if not card.again:
+        return []
+    block = _actions([_button(AGAIN, "Ask again", card.nonce)])
+    return [block | {"block_id": ACTION + AGAIN}]
 
 
 def _call(number: int, card: Card, size: int) -> Block:

@@ -122,6 +122,22 @@ ENDINGS = {
     CardState.CLOSED: "Superseded on 2026-11-30 at 09:14 UTC: something else is asked now.",
 }
 NOON = 1_796_040_000.0
+WAITING = replace(
+    REFUND,
+    notices=(
+        "The next approvers may decide too from 2026-11-30 at 11:12 UTC.",
+        "It expires on 2026-11-30 at 17:12 UTC and then does not run.",
+    ),
+)
+EXPIRED = replace(
+    REFUND,
+    state=CardState.CLOSED,
+    outcome="Expired on 2026-11-30 at 17:12 UTC without an answer.",
+    again=True,
+)
+REMINDER = Reply(
+    "Still waiting for somebody to decide: `refund` for 2 hours.", mentions=REFUND.deciders
+)
 SECRET = replace(
     SHELL,
     arguments=(Argument("header", mask("Authorization: Bearer abcdefgh.ijklmnop.qrstuv")),),
@@ -194,6 +210,8 @@ def scenes() -> dict[str, list[dict[str, Any]]]:
     return {
         "approval": [_shown("open", REFUND), *_ended(REFUND)],
         "approval-dangerous": [_shown("the dangerous part", SHELL), _shown("hiding", HIDING)],
+        "approval-waiting": [_shown("with a deadline", WAITING), _shown("expired", EXPIRED)],
+        "reminder": [_shown("a reminder", REMINDER)],
         "approval-long": [_shown("long arguments", LONG)],
         "approval-plain": [
             {"caption": "when Slack refuses the card", "shown": blocks.minimal(SHELL)}

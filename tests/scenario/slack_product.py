@@ -17,6 +17,7 @@ from bot.loop import Loop
 from bot.scripted import Step
 from bot.service import Service
 from bot.task import Tasks
+from bot.timers import Timers
 from bot.tool import Tool
 from storage.database import Database
 from tests.fakes.clock import WallClock
@@ -134,6 +135,7 @@ async def product(
                 Job.CHAT: Loop(core, "process").complete,
                 Job.DELIVER: Deliverer(core).deliver,
                 Job.TASK: Tasks(core).poll,
+                Job.DUE: Timers(core).due,
             }
             await engine.recover()
             running_engine = asyncio.create_task(engine.run(handlers))

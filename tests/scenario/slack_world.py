@@ -82,6 +82,7 @@ class StubEntry:
         self.looks: list[tuple[str, Verb, Actor, Place | None]] = []
         self.reads: list[tuple[str, Actor, Place | None]] = []
         self.cancelled: list[tuple[str, Actor, Place | None]] = []
+        self.again: list[tuple[str, Actor, Place | None]] = []
         self.commands: list[Command] = []
         self.homes: list[tuple[Actor, str, int | None]] = []
         self.page = Home(waiting=(Item(card=APPROVAL, link=None, since=0.0, may=True),), pages=3)
@@ -157,6 +158,13 @@ class StubEntry:
 
     async def open_cards(self, place: Place) -> list[Card]:
         return []
+
+    async def ask_again(
+        self, nonce: str, actor: Actor, *, via: str, place: Place | None = None
+    ) -> Response:
+        await self._trouble()
+        self.again.append((nonce, actor, place))
+        return self.answer or Response(done=True)
 
     async def cancel_task(
         self, nonce: str, actor: Actor, *, via: str, place: Place | None = None

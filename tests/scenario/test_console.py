@@ -437,3 +437,22 @@ async def test_a_message_that_could_not_be_kept_is_said(
     terminal.entry = cast(Entry, Away())
     shown = await terminal.types("hello")
     assert "try again in a minute. The message was not taken." in shown
+
+
+async def test_what_expired_is_asked_again(sqlite_db: Database) -> None:
+    shop = Shop()
+    soon = replace(OPS, expires_after=60.0)
+    terminal = Terminal(
+        sqlite_db, REFUND, "Too late.", REFUND, "Done.", tools=[shop.tool], policies=[soon]
+    )
+    await terminal.types("refund order A1 please")
+    terminal.world.clock.advance(60)
+    assert "/again 1 asks again" in await terminal.types()
+
+    asked = await terminal.types("/again", who=BEN)
+    assert "The agent was asked to do it again." in asked
+    assert "#2 approval" in asked
+    assert "No card here has expired" in await terminal.types("/again 1")
+
+    await terminal.types("/approve 2", who=BEN)
+    assert shop.refunds == [("A1", 5)]

@@ -68,7 +68,7 @@ def written(tmp_path: Path, text: str) -> Path:
             POLICY + 'when = [{ argument = "a", under = "/srv/../etc" }]',
             "policies.0.when.0 a needs a plain path",
         ),
-        (POLICY + "expires_after = 5", "policies.0.expires_after is not a setting"),
+        (POLICY + "expires_soon = 5", "policies.0.expires_soon is not a setting"),
         ('admins = ["ana"]\n' + AGENT, "admins.0 must name a person"),
         ('admins = ["slack:T1/@S1"]\n' + AGENT, "admins.0 must name a person"),
         ('admins = ["console:local/ana"]\n' + AGENT, "admins.0 names console:local/ana, who"),

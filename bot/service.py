@@ -9,12 +9,13 @@ from dataclasses import replace
 import structlog
 
 from bot import commands, drawing, home
+from bot.argument_form import FormAnswer
 from bot.card import Card
 from bot.changed import take_change
 from bot.chat import queue
 from bot.core import Core, Job, new_id
 from bot.desk import Desk, Ruling
-from bot.editing import fields_to_edit
+from bot.editing import BadEdit, fields_to_edit
 from bot.field import AnswerError, Field
 from bot.groups import with_groups
 from bot.intake import keep_files
@@ -156,9 +157,10 @@ class Service:
                 response=event.response,
                 lenient=event.lenient,
                 remember=event.remember,
+                arguments=None if event.edited is None else FormAnswer(event.edited),
                 place=event.place,
             )
-        except AnswerError as error:
+        except (AnswerError, BadEdit) as error:
             return Response(done=False, sentence=str(error), errors=error.errors)
         except QuestionError as error:
             return Response(done=False, sentence=str(error))

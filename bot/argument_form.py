@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from bot.field import AnswerError, Field, FieldType, Refused, coerce
+from bot.field import AnswerError, Field, FieldType, coerce
 from bot.form_schema import SchemaError, fields_from_schema
 from bot.text import is_unseen, visible
+from bot.value import Refused
 from storage.database import canonical
 
 VALUE_LIMIT: Final = 3_000  # characters (as UTF-16) of a value that an input of every surface takes
@@ -24,6 +25,7 @@ FORM_LIMIT: Final = 40_000  # of all values together
 FIELDS_LIMIT: Final = 40
 _NUMBER_LIMIT: Final = 18  # of a number; longer ones are written as JSON, which keeps each digit
 _REFERENCES: Final = 10  # how far a schema is followed
+_TOLD: Final = 1_000  # characters of a description
 _SPOKEN: Final = 200  # characters of a default that a description tells
 
 _HIDDEN: Final = "has characters that cannot be seen: type it anew without them."
@@ -75,7 +77,8 @@ def arguments_of(
 
     What was left empty is gone, or null where the schema takes it. White space at the ends of a
     text, which nobody sees there, stays as it was. Raises AnswerError."""
-    changed, errors = dict(args), {}
+    changed = dict(args)
+    errors: dict[str, str] = {}
     for one in form:
         name = one.field.name
         try:
@@ -175,8 +178,6 @@ def _parsed(text: str) -> Any:
     """Raises Refused."""
     try:
         value = json.loads(text, parse_constant=_no_number, object_pairs_hook=_once)
-        if "\x00" in str(value):
-            raise ValueError("it has a character that cannot be kept")
         canonical(value)
     except json.JSONDecodeError as error:
         raise Refused(f"is not JSON: {error.msg} (line {error.lineno}).") from None
@@ -297,6 +298,8 @@ def _seen_whole(value: Any) -> bool:
 def _described(schema: Mapping[str, Any], *, required: bool) -> str:
     described = schema.get("description")
     text = described.strip() if isinstance(described, str) else ""
+    if len(text) > _TOLD:
+        text = f"{text[: _TOLD - 1]}…"
     default = schema.get("default")
     if required or default is None:
         return text

@@ -15,7 +15,6 @@ _SIZE: Final = 120  # characters of a value
 _BEFORE: Final = 30  # of them before the first difference
 _NAME: Final = 80
 _SHOWN: Final = 10  # changes in a sentence
-_KEPT: Final = 50  # changes on record
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +44,8 @@ _NONE: Final = "(nothing)"
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
-    """What differs, in the order of the arguments; no more than an auditor can read."""
-    found = list(_changes("", before, after))
-    if len(found) <= _KEPT:
-        return tuple(found)
-    left = len(found) - _KEPT + 1
-    return (*found[: _KEPT - 1], Change(f"and {left} more", None, None))
+    """What differs, in the order of the arguments."""
+    return tuple(_changes("", before, after))
 
 
 def changes_of(stored: Any) -> tuple[Change, ...]:
@@ -77,7 +72,7 @@ def _changes(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
         old, new = before.get(name), after.get(name)
         where = f"{path}.{name}" if path else name
         there = name in before and name in after
-        if there and _dotted(old) and _dotted(new):
+        if isinstance(old, Mapping) and isinstance(new, Mapping) and _named(old) and _named(new):
             yield from _changes(where, old, new)
         elif not there or canonical(old) != canonical(new):
             yield _change(
@@ -87,9 +82,9 @@ def _changes(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
             )
 
 
-def _dotted(value: Any) -> bool:
+def _named(value: Mapping[str, Any]) -> bool:
     """Whether a path with dots names the values inside it."""
-    return isinstance(value, Mapping) and bool(value) and not any("." in key for key in value)
+    return bool(value) and not any("." in key for key in value)
 
 
 def _change(path: str, before: str | None, after: str | None) -> Change:

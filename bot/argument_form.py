@@ -304,7 +304,7 @@ def _described(schema: Mapping[str, Any], *, required: bool) -> str:
     if required or default is None:
         return text
     said = canonical(default)
-    return f"{text} Left empty, it is {said}.".strip() if len(said) <= _SPOKEN else text
+    return f"{text} Its default is {said}.".strip() if len(said) <= _SPOKEN else text
 
 
 def _plain(told: Any, root: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:

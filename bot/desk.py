@@ -91,7 +91,8 @@ class Desk:
         """Decides the question with this nonce or id; durable when it returns.
 
         `place` is where the decision came from and must be the question's thread (or, without a
-        channel, its organisation), `chat_id` the chat it must belong to. Raises QuestionError and
+        channel, its organisation), `chat_id` the chat it must belong to. `arguments`: an approval
+        is of these instead of those that were asked for. Raises QuestionError and
         bot.field.AnswerError; then nothing changed, save that a refusal is on record."""
         async with self.core.db.transaction("decide") as tx:
             ruling = await self._decide(

@@ -19,7 +19,7 @@ from bot.editing import BadEdit, fields_to_edit
 from bot.field import AnswerError, Field
 from bot.groups import with_groups
 from bot.intake import keep_files
-from bot.question import QuestionError, UnknownQuestion, Verb, new_nonce
+from bot.question import Purpose, QuestionError, UnknownQuestion, Verb, new_nonce
 from bot.remembering import fields_to_remember
 from bot.surface import (
     Actor,
@@ -267,8 +267,10 @@ class Service:
                 key = None if row is None else row.call_id
                 call = None if key is None else await calls.get(tx, key)
                 chat = None if call is None else await chats.get(tx, call.chat_id)
-            if call is None or chat is None:
+            if row is None or call is None or chat is None:
                 return Form(card=None, refusal=str(UnknownQuestion()))
+            if row.purpose != Purpose.APPROVAL:
+                return Form(card=None, refusal=f"This is no approval of {call.name}.")
             actor = await with_groups(self.core, actor)
             return Form(card=look.card, fields=fields(self.core, chat, call, actor))
         except (QuestionError, DatabaseUnavailable) as error:

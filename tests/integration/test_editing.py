@@ -12,10 +12,11 @@ import pytest
 from bot.approvers import ANYONE, Policy
 from bot.card import ARGUMENTS_BUDGET, PAGES_BUDGET, Card
 from bot.chat import Chat
+from bot.field import Field
 from bot.mcp.tools import McpTool
 from bot.question import Question, Verb
 from bot.rules import Comparison, Condition
-from bot.surface import Actor, Decision, Form, Place, Response
+from bot.surface import Actor, Command, Decision, Form, Place, Response
 from bot.tool import Call, Done, Outcome, Tool, tool
 from storage import rules
 from storage.database import Database
@@ -174,6 +175,20 @@ async def test_what_is_in_a_file_cannot_be_changed(sqlite_db: Database) -> None:
     assert "too long to be changed here" in (await opened(w, chat)).refusal
 
 
+async def test_a_question_of_the_tool_shows_no_arguments_to_change(sqlite_db: Database) -> None:
+    @tool(approval="never")
+    async def pay(call: Call, to: str) -> str:
+        """Pays."""
+        return str(await call.ask("Sure?", Field("sure")))
+
+    w, chat = await asked(sqlite_db, pay, to="ann")
+    form = await opened(w, chat, ANA)
+    told = await w.service.decide(decision(await only_question(chat), {"to": "eve"}, ANA))
+
+    assert (form.card, form.refusal) == (None, "This is no approval of pay.")
+    assert not told.done
+
+
 async def test_a_call_without_arguments_has_nothing_to_change(sqlite_db: Database) -> None:
     @tool
     async def reboot() -> str:
@@ -210,9 +225,12 @@ async def test_what_was_put_in_runs_and_everybody_is_told_of_the_difference(db: 
     (row,) = await chat.calls()
     assert decided.detail["digest"] == row.digest  # of what runs
     assert row.edited["from"]["amount"] == 100
+    command = Command(name="task", argument=row.id, actor=CYN, place=Place("slack", "T1", "C1", ""))
+    detail = await w.service.command(command)
+    assert "- changed by `ben` before approving:\n  - `amount`: `100` → `50`\n" in detail
     (model,) = await returned(chat)
     assert model.startswith("[ben changed the arguments before approving (amount: 100 → 50; ")
-    everything = [card(w).outcome, line, str(decided.detail)]
+    everything = [card(w).outcome, line, str(decided.detail), detail]
     assert not [text for text in everything if SECRET in text]
 
 
@@ -246,9 +264,11 @@ async def test_an_approval_with_changes_counts_once(sqlite_db: Database) -> None
     assert [one[:2] for one in paid] == [("ann", 50)]
 
 
-async def test_a_form_that_changes_nothing_is_an_approval_as_any_other(db: Database) -> None:
+async def test_a_form_that_changes_nothing_is_an_approval_as_any_other(
+    sqlite_db: Database,
+) -> None:
     paid: list[Any] = []
-    w, chat = await asked(db, paying(paid), to=" ann\n", amount=100)
+    w, chat = await asked(sqlite_db, paying(paid), to=" ann\n", amount=100)
 
     told = await sends(w, await only_question(chat), to="ann")
     await w.settle()
@@ -365,9 +385,11 @@ async def test_what_the_tool_refuses_is_told_at_its_field_without_secrets(
 
 
 @pytest.mark.row("B45")
-async def test_an_edit_into_what_somebody_else_has_to_approve_is_refused(db: Database) -> None:
+async def test_an_edit_into_what_somebody_else_has_to_approve_is_refused(
+    sqlite_db: Database,
+) -> None:
     paid: list[Any] = []
-    w, chat = await asked(db, paying(paid), policies=[LARGE, SMALL], to="ann", amount=100)
+    w, chat = await asked(sqlite_db, paying(paid), policies=[LARGE, SMALL], to="ann", amount=100)
 
     told = await sends(w, await only_question(chat), amount="500")
     await w.settle()

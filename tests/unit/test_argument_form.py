@@ -101,7 +101,7 @@ def test_the_arguments_of_a_python_tool_get_the_inputs_that_fit_them() -> None:
     assert (form["rooms"].as_json, form["when"].as_json) == (True, True)
     assert json.loads(str(form["rooms"].field.default)) == [{"n": 1}]
     assert "Written as JSON." in form["rooms"].field.description
-    assert form["coats"].field.description == "Left empty, it is 2."
+    assert form["coats"].field.description == "Its default is 2."
     assert form["note"].field.default is None
 
 
@@ -212,6 +212,8 @@ def test_a_schema_that_names_nothing_gives_no_form(parameters: Mapping[str, Any]
     [
         ({"type": "integer"}, 100, "50", 50),
         ({"type": "number"}, 1.5, "2", 2),
+        ({"type": "number"}, 2.0, "2", 2.0),  # it showed that
+        ({"type": "integer"}, 2.0, "2", 2.0),
         ({"type": "boolean"}, True, False, False),
         ({"enum": ["a", "b"]}, "a", "b", "b"),
         ({"type": "string"}, "  north\n", "south", "  south\n"),
@@ -310,7 +312,7 @@ def arguments(draw: st.DrawFn) -> tuple[dict[str, Any], Any]:
     }.get(kind, {"type": kind})
     value = {
         "string": TEXT,
-        "integer": st.integers(),
+        "integer": st.one_of(st.integers(), st.integers(-5, 5).map(float)),
         "number": NUMBERS,
         "boolean": st.booleans(),
         "enum": st.sampled_from(options),

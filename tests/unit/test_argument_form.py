@@ -32,10 +32,9 @@ def schema(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def one(told: Any, value: Any = None, *, required: bool = False, **root: Any) -> Editable:
+def one(told: Any, value: Any, **defs: Any) -> Editable:
     """The only field of a form with one argument."""
-    args = {} if value is None else {"a": value}
-    (found,) = form_of({**schema(("a",) if required else (), a=told), **root}, args)
+    (found,) = form_of({**schema(a=told), "$defs": defs}, {"a": value})
     return found
 
 
@@ -123,7 +122,7 @@ def test_a_field_is_named_as_the_card_names_it_whatever_its_title_says() -> None
     ],
 )
 def test_references_and_null_are_seen_through(told: Any, value: Any, type_: FieldType) -> None:
-    found = one(told, value, **{"$defs": {"x/y": {"enum": ["a", "b"]}}})
+    found = one(told, value, **{"x/y": {"enum": ["a", "b"]}})
     assert (found.field.type, found.as_json) == (type_, False)
 
 
@@ -149,7 +148,7 @@ def test_references_and_null_are_seen_through(told: Any, value: Any, type_: Fiel
     ],
 )
 def test_what_no_plain_input_shows_whole_is_json(told: Any, value: Any) -> None:
-    found = one(told, value, **{"$defs": {"loop": {"$ref": "#/$defs/loop"}}})
+    found = one(told, value, loop={"$ref": "#/$defs/loop"})
     assert found.as_json
     assert json.loads(str(found.field.default)) == value
 
@@ -186,7 +185,7 @@ def test_what_is_too_long_for_an_input_is_left_out_and_stays() -> None:
 
 def test_a_form_has_no_more_than_a_surface_can_show() -> None:
     names = [f"a{n}" for n in range(FIELDS_LIMIT + 10)]
-    told = schema(**{name: {"type": "string"} for name in names})
+    told = schema((), **{name: {"type": "string"} for name in names})
     assert len(form_of(told, dict.fromkeys(names, "x"))) == FIELDS_LIMIT
     full = form_of(told, dict.fromkeys(names, "x" * VALUE_LIMIT))
     assert len(full) == FORM_LIMIT // VALUE_LIMIT
@@ -305,11 +304,12 @@ def arguments(draw: st.DrawFn) -> tuple[dict[str, Any], Any]:
     """A schema of one argument and a value that it may have."""
     kind = draw(st.sampled_from(["string", "integer", "number", "boolean", "enum", "list", "any"]))
     options = draw(CHOICES)
-    told: dict[str, Any] = {
+    named: dict[str, Any] = {
         "enum": {"enum": options},
         "list": {"type": "array", "items": {"enum": options}},
         "any": draw(st.sampled_from([{}, {"type": "object"}, {"type": ["string", "object"]}])),
-    }.get(kind, {"type": kind})
+    }
+    told: dict[str, Any] = named.get(kind, {"type": kind})
     value = {
         "string": TEXT,
         "integer": st.one_of(st.integers(), st.integers(-5, 5).map(float)),
@@ -350,5 +350,5 @@ def test_a_form_that_is_sent_as_it_is_gives_the_very_same_arguments(
         if (default := each.field.default) is not None and not isinstance(default, tuple)
     }
 
-    for answer in (sent(form), FormAnswer(sent(form).values | as_typed)):
+    for answer in (sent(form), FormAnswer({**sent(form).values, **as_typed})):
         assert canonical(arguments_of(form, args, answer)) == canonical(args)

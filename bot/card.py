@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, assert_never
 
+from bot import difference
 from bot.field import Field, FieldType
 from bot.markdown import moment
 from bot.question import Kind as Kind
@@ -78,9 +79,9 @@ class Card:
     `exact` are the arguments with the secrets that `arguments` masks, if there are any: for who
     decides alone, and never for a channel. `remember` is the label of the standing approval that
     may come with Approve; None: not offered. `outcome` is the sentence of how it ended, set once
-    the state is not OPEN. `again` says that it expired and can be asked again. `thread` is where it
-    was asked and `askers` are the person keys of those who asked the agent for it, which a copy
-    elsewhere shows."""
+    the state is not OPEN. `again` says that it expired and can be asked again. `editable`: it may
+    be approved with other arguments. `thread` is where it was asked and `askers` are the person
+    keys of those who asked the agent for it, which a copy elsewhere shows."""
 
     nonce: str
     version: int
@@ -98,6 +99,7 @@ class Card:
     deciders: tuple[str, ...] = ()
     remember: str | None = None
     complete: bool = True
+    editable: bool = False
     file: str = ""
     notices: tuple[str, ...] = ()
     outcome: str = ""
@@ -249,6 +251,11 @@ def draw(
         deciders=tuple(policy.get("deciders", ())),
         remember=remember,
         complete=unread is None,
+        editable=question.purpose == Purpose.APPROVAL
+        and bool(call.args)
+        and unread is None
+        and not filed
+        and policy.get("quorum", 1) == 1,
         file=file_name(call) if filed else "",
         notices=tuple(map(mask, notices)),
         outcome="" if state is CardState.OPEN else mask(outcome_sentence(question)),
@@ -327,7 +334,7 @@ def outcome_sentence(question: QuestionRow) -> str:
         case QuestionState.OPEN:
             return ""
         case QuestionState.APPROVED:
-            said = "Approved"
+            said = "Approved with changes" if _changes(question) else "Approved"
         case QuestionState.ANSWERED:
             said = "Finished" if question.kind == Kind.PAGE else "Answered"
         case QuestionState.DECLINED:
@@ -359,9 +366,17 @@ def _details(question: QuestionRow) -> str:
             for one in fields_of(question)
             if one.name in answer
         )
+    if changes := _changes(question):
+        return difference.sentence(changes)
     if response.get("remember"):
         return "later calls to it in this thread run without asking"
     return "" if note is None else _shown(note)
+
+
+def _changes(question: QuestionRow) -> tuple[difference.Change, ...]:
+    """What an approval changed in the arguments."""
+    response = question.response if isinstance(question.response, Mapping) else {}
+    return difference.changes_of(response.get("changes", ()))
 
 
 def _answered(field: Field, value: Any) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from bot import listing
+from bot import difference, listing
 from bot.approvers import may_stop
 from bot.chat import Chat
 from bot.core import Core
@@ -191,6 +191,10 @@ async def _call_lines(core: Core, tx: Tx, call: CallRow) -> list[str]:
         f"- asked for on {moment(call.created_at)}",
         f"- arguments: {shown}",
     ]
+    if call.edited is not None:
+        told = difference.listed(difference.difference(call.edited["from"], call.args))
+        lines.append(f"- changed by {code(call.edited['by'])} before approving:")
+        lines += [f"  {line}" for line in told.splitlines()]
     if call.task is not None:
         server = code(call.server) if call.server else "its server"
         lines.append(

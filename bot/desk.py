@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.approvers import Policy, askers_of, may_remember, refusal
+from bot.argument_form import FormAnswer
 from bot.card import outcome_sentence
 from bot.closing import redraw, supersede_open
 from bot.core import Core, Job, new_id
 from bot.deadlines import overdue
+from bot.difference import changes_of
 from bot.drawing import unread
-from bot.editing import edited
+from bot.editing import edited, tell_edit
 from bot.effect import Case, Effect, effect_of
 from bot.field import AnswerError
 from bot.gate import digest
-from bot.identity import learn, linked
+from bot.identity import learn, linked, same_people
 from bot.question import (
     AlreadyRunning,
     Changed,
@@ -85,14 +87,15 @@ class Desk:
         response: Any = None,
         lenient: bool = False,
         remember: Remember | None = None,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, Any] | FormAnswer | None = None,
         place: Place | None = None,
         chat_id: str | None = None,
     ) -> Ruling:
         """Decides the question with this nonce or id; durable when it returns.
 
         `place` is where the decision came from and must be the question's thread (or, without a
-        channel, its organisation), `chat_id` the chat it must belong to. Raises QuestionError and
+        channel, its organisation), `chat_id` the chat it must belong to. `arguments`: an approval
+        is of these instead of those that were asked for. Raises QuestionError and
         bot.field.AnswerError; then nothing changed, save that a refusal is on record."""
         async with self.core.db.transaction("decide") as tx:
             ruling = await self._decide(
@@ -147,7 +150,7 @@ class Desk:
         response: Any,
         lenient: bool,
         remember: Remember | None,
-        arguments: Mapping[str, Any] | None,
+        arguments: Mapping[str, Any] | FormAnswer | None,
         place: Place | None,
         chat_id: str | None,
     ) -> Ruling | QuestionError | AnswerError:
@@ -193,7 +196,7 @@ class Desk:
         try:
             effect = effect_of(case)
             if arguments is not None:
-                effect = replace(effect, values={**effect.values, **edited(self.core, case)})
+                case, effect = await self._edit(tx, case, effect)
             await self._remember(tx, case)
             counted = await self._count(tx, case, effect)
         except (QuestionError, AnswerError) as error:
@@ -259,6 +262,16 @@ class Desk:
             at=question.settled_at or 0.0,
         )
 
+    async def _edit(self, tx: Tx, case: Case, effect: Effect) -> tuple[Case, Effect]:
+        """The approval of changed arguments; of unchanged ones it is one as any other."""
+        in_force = await rules.in_force(tx, case.chat, self.core.now())
+        alike = await same_people(tx, self.core.policies, askers_of(case.call, case.chat))
+        edit = edited(self.core, case, in_force, alike)
+        if edit is None:
+            return replace(case, arguments=None), effect
+        response = {"changes": [one.to_json() for one in edit.changes]}
+        return case, replace(effect, response=response, values={**effect.values, **edit.values})
+
     async def _remember(self, tx: Tx, case: Case) -> None:
         if case.remember is None:
             return
@@ -312,7 +325,7 @@ class Desk:
 
     async def _count(self, tx: Tx, case: Case, effect: Effect) -> Tally | None:
         """How many have approved, with this one; None for what one person settles. Changed
-        arguments are approved by whoever changed them: see `_edited`."""
+        arguments are approved by whoever changed them: see bot.editing."""
         if effect.question is not QuestionState.APPROVED or case.arguments is not None:
             return None
         return await tally(tx, case.question, case.policy, case.by, self.core.policies.who)
@@ -356,6 +369,7 @@ class Desk:
             digest=digest,
             remember=None if case.remember is None else case.remember.to_json(),
             edited=case.arguments is not None,
+            changes=None if case.arguments is None else response["changes"],
         )
 
     async def _apply(self, tx: Tx, case: Case, effect: Effect, counted: Tally | None) -> Ruling:
@@ -387,6 +401,9 @@ class Desk:
         decided = replace(call, **{k: v for k, v in values.items() if k in ("args", "digest")})
         await self._decided(tx, case, effect.response, decided.digest, effect.question)
         await self._redraw(tx, case)
+        if case.arguments is not None:
+            changes = changes_of(effect.response["changes"])
+            await tell_edit(self.core, tx, case, changes)
         return Ruling(question.id, first=True, state=effect.question, name=case.by.label, at=now)
 
     async def _redraw(self, tx: Tx, case: Case) -> None:

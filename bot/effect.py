@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from bot.approvers import Policy
+from bot.argument_form import FormAnswer
 from bot.field import coerce
 from bot.outcome import GIVE_UP, RAN, interrupted, outcome_choice
 from bot.question import Kind, NotAllowed, Purpose, QuestionError, Verb, WrongVerb, fields_of
@@ -33,7 +34,7 @@ class Case:
     response: Any
     lenient: bool
     remember: Remember | None
-    arguments: Mapping[str, Any] | None
+    arguments: Mapping[str, Any] | FormAnswer | None
     unread: str | None
 
 

@@ -14,7 +14,12 @@ _TICK: Final = "ˋ"  # stands for a backtick, with which a text could close its 
 def code(text: str, size: int = 120) -> str:
     """The text as a code span on one line: no mention, link, style or line break comes out of it,
     what cannot be seen is written as ⟨U+202E⟩, and a cut shows."""
-    shown = visible(mask(" ".join(text.split())), keep="").replace("`", _TICK)
+    return literal(" ".join(text.split()), size)
+
+
+def literal(text: str, size: int = 120) -> str:
+    """As `code`, with every space as it is."""
+    shown = visible(mask(text), keep="").replace("`", _TICK)
     if len(shown) > size:
         shown = f"{shown[: size - 1]}…"
     return f"`{shown or '—'}`"

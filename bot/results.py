@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.core import Core
+from bot.difference import difference, sentence
 from bot.transcript import CallReturn, Image, dump, returns_message
 from storage import files, messages
 from storage.calls import CallRow, CallState
@@ -50,9 +51,10 @@ def return_of(call: CallRow) -> CallReturn:
     """What the model reads of a settled call: an edit, its result, a person's note."""
     content = call.result if isinstance(call.result, str) else canonical(call.result)
     if call.edited is not None:
+        told = sentence(difference(call.edited["from"], call.args))
         content = (
-            f"[{call.edited['by']} changed the arguments to {canonical(call.args)} "
-            f"before approving.]\n{content}"
+            f"[{call.edited['by']} changed the arguments before approving ({told}), to "
+            f"{canonical(call.args)}.]\n{content}"
         )
     if call.note is not None:
         note = call.note if isinstance(call.note, str) else canonical(call.note)

@@ -10,17 +10,18 @@ import structlog
 
 from bot import commands, drawing, home
 from bot.again import ask_again
+from bot.argument_form import FormAnswer
 from bot.card import Card
 from bot.changed import take_change
 from bot.chat import queue
 from bot.core import Core, Job, new_id
 from bot.desk import Desk, Ruling
-from bot.editing import fields_to_edit
+from bot.editing import BadEdit, fields_to_edit
 from bot.field import AnswerError, Field
 from bot.groups import with_groups
 from bot.identity import known, learn
 from bot.intake import keep_files
-from bot.question import QuestionError, UnknownQuestion, Verb, new_nonce
+from bot.question import Purpose, QuestionError, UnknownQuestion, Verb, new_nonce
 from bot.remembering import fields_to_remember
 from bot.surface import (
     Actor,
@@ -158,9 +159,10 @@ class Service:
                 response=event.response,
                 lenient=event.lenient,
                 remember=event.remember,
+                arguments=None if event.edited is None else FormAnswer(event.edited),
                 place=event.place,
             )
-        except AnswerError as error:
+        except (AnswerError, BadEdit) as error:
             return Response(done=False, sentence=str(error), errors=error.errors)
         except QuestionError as error:
             return Response(done=False, sentence=str(error))
@@ -276,8 +278,10 @@ class Service:
                 key = None if row is None else row.call_id
                 call = None if key is None else await calls.get(tx, key)
                 chat = None if call is None else await chats.get(tx, call.chat_id)
-            if call is None or chat is None:
+            if row is None or call is None or chat is None:
                 return Form(card=None, refusal=str(UnknownQuestion()))
+            if row.purpose != Purpose.APPROVAL:
+                return Form(card=None, refusal=f"This is no approval of {call.name}.")
             actor = await known(self.core, actor)
             return Form(card=look.card, fields=fields(self.core, chat, call, actor))
         except (QuestionError, DatabaseUnavailable) as error:

@@ -8,7 +8,7 @@ import inspect
 import json
 import re
 import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, Literal, Protocol, get_type_hints, overload
@@ -37,7 +37,15 @@ Approval = Literal["always", "never"] | Predicate
 
 
 class BadArguments(Exception):
-    """The model's arguments do not fit; the text tells it all that is wrong."""
+    """Arguments that do not fit; the text tells the model all that is wrong, `faults` the same by
+    the name of the argument, where it is known."""
+
+    def __init__(self, message: str, faults: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.faults: dict[str, str] = {}
+        for name, fault in faults:
+            before = self.faults.get(name)
+            self.faults[name] = fault if before is None else f"{before}; {fault}"
 
 
 class ToolFailed(Exception):
@@ -259,11 +267,17 @@ class Tool:
                 parsed = self.arguments.model_validate(given)
             return json.loads(canonical(parsed.model_dump(mode="json")))  # type: ignore[no-any-return]
         except pydantic.ValidationError as error:
-            faults = "; ".join(
-                f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}"
+            faults = [
+                (
+                    str(one["loc"][0]) if one["loc"] else "",
+                    f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}",
+                )
                 for one in error.errors(include_url=False, include_input=False)
-            )
-            raise BadArguments(f"The arguments of {self.name} do not fit: {faults}.") from error
+            ]
+            told = "; ".join(fault for _, fault in faults)
+            raise BadArguments(
+                f"The arguments of {self.name} do not fit: {told}.", faults
+            ) from error
         except (ValueError, TypeError, RecursionError) as error:
             raise BadArguments(f"The arguments of {self.name} are not plain JSON.") from error
 

@@ -139,6 +139,8 @@ def _hints(card: Card, number: int) -> RenderableType:
         case Kind.APPROVAL:
             if card.complete:
                 hints[f"/approve {number}"] = "let it run"
+            if card.complete and card.editable:
+                hints[f"/edit {number}"] = "let it run with other arguments"
             if card.complete and card.remember is not None:
                 hints[f"/remember {number}"] = card.remember
         case Kind.FORM:

@@ -11,7 +11,8 @@ from typing import Final
 HELP: Final = """\
 Whatever you type goes to the agent, except for these:
 - `/approve [N]`: lets card N run, once
-- `/remember [N]`: the same, and no more questions about this tool in this thread
+- `/edit [N]`: the same with other arguments, asked for one after the other (Ctrl-C leaves it)
+- `/remember [N]`: lets it run, and no more questions about this tool in this thread
 - `/decline [N] [note]`: says no; the note goes to the agent
 - `/answer [N]`: answers a form, one field after the other (Ctrl-C leaves it)
 - `/done [N]`: you have finished on the page
@@ -42,6 +43,13 @@ class Say:
 class Approve:
     number: int | None
     remember: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Approve with other arguments."""
+
+    number: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,7 @@ class Mistake:
     sentence: str
 
 
-CardAction = Approve | Decline | Answer | Done | Dismiss
+CardAction = Approve | Edit | Decline | Answer | Done | Dismiss
 Action = Blank | Say | CardAction | Cancel | Again | Ask | Help | Quit | Mistake
 
 _NUMBER: Final = re.compile(r"#?([0-9]{1,9})")
@@ -118,7 +126,9 @@ def parse(line: str) -> Action:
         return Say(line.strip())
     word, rest = _split(line[1:])
     match word.casefold():
-        case "approve" | "remember" | "answer" | "done" | "dismiss" | "cancel" | "again" as name:
+        case (
+            "approve" | "remember" | "edit" | "answer" | "done" | "dismiss" | "cancel" | "again"
+        ) as name:
             return _of_card(name, rest)
         case "decline":
             first, note = _split(rest)
@@ -144,6 +154,8 @@ def _of_card(name: str, rest: str) -> Action:
             return Approve(number)
         case "remember":
             return Approve(number, remember=True)
+        case "edit":
+            return Edit(number)
         case "answer":
             return Answer(number)
         case "done":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 from adapters.console import answer, draw, line
@@ -75,7 +75,14 @@ class Session:
                 await self._cancel(action.number)
             case line.Again():
                 await self._again(action.number)
-            case line.Approve() | line.Decline() | line.Answer() | line.Done() | line.Dismiss():
+            case (
+                line.Approve()
+                | line.Edit()
+                | line.Decline()
+                | line.Answer()
+                | line.Done()
+                | line.Dismiss()
+            ):
                 try:
                     shown = self._screen.pick(action.number)
                 except NoCard as error:
@@ -129,6 +136,8 @@ class Session:
             case line.Approve(remember=remember):
                 chosen = THREAD if remember else None
                 await self._decide(shown, Verb.APPROVE, remember=chosen)
+            case line.Edit() if shown.card.kind is Kind.APPROVAL:
+                await self._edit(shown)
             case line.Decline(note=note):
                 await self._decide(shown, Verb.DECLINE, response=note or None)
             case line.Dismiss():
@@ -137,7 +146,7 @@ class Session:
                 await self._decide(shown, Verb.ANSWER)
             case line.Answer() if shown.card.kind is Kind.FORM:
                 await self._answer(shown)
-            case line.Done() | line.Answer():
+            case line.Done() | line.Answer() | line.Edit():
                 self._screen.say(draw.typed(shown.card, shown.number))
             case unreachable:
                 assert_never(unreachable)
@@ -148,18 +157,37 @@ class Session:
         if look.card is None:
             self._screen.say(look.refusal)
             return
-        fields = look.card.fields
+        given = await self._fields(shown, look.card.fields, choosing=look.card.choosing)
+        if given is None:
+            self._screen.say(f"You left #{shown.number}; nothing was answered.")
+            return
+        await self._decide(shown, Verb.ANSWER, response=given)
+
+    async def _edit(self, shown: Shown) -> None:
+        """Asks for the arguments one by one; an empty line keeps one as it is."""
+        form = await self._entry.editing(shown.card.nonce, self._actor, place=shown.place)
+        if form.card is None:
+            self._screen.say(form.refusal)
+            return
+        given = await self._fields(shown, form.fields)
+        if given is None:
+            self._screen.say(f"You left #{shown.number}; nothing was decided.")
+            return
+        await self._decide(shown, Verb.APPROVE, edited=given)
+
+    async def _fields(
+        self, shown: Shown, fields: Sequence[Field], *, choosing: bool = False
+    ) -> dict[str, Any] | None:
+        """What is typed for each that is not left out; None when the person leaves."""
         values: dict[str, Any] = {}
         try:
             for position, field in enumerate(fields, 1):
                 mark = f"{position}/{len(fields)} " if len(fields) > 1 else ""
-                self._screen.show(draw.field(field, mark, choosing=look.card.choosing))
+                self._screen.show(draw.field(field, mark, choosing=choosing))
                 values[field.name] = await self._field(field, f"#{shown.number} > ")
         except (Interrupted, EOFError):
-            self._screen.say(f"You left #{shown.number}; nothing was answered.")
-            return
-        given = {name: value for name, value in values.items() if value is not None}
-        await self._decide(shown, Verb.ANSWER, response=given)
+            return None
+        return {name: value for name, value in values.items() if value is not None}
 
     async def _field(self, field: Field, prompt: str) -> Any:
         """The value of one field, asked for until it fits; None when it is left out."""
@@ -173,7 +201,13 @@ class Session:
                 self._screen.say(str(error))
 
     async def _decide(
-        self, shown: Shown, verb: Verb, *, response: Any = None, remember: Remember | None = None
+        self,
+        shown: Shown,
+        verb: Verb,
+        *,
+        response: Any = None,
+        remember: Remember | None = None,
+        edited: Mapping[str, Any] | None = None,
     ) -> None:
         told = await self._entry.decide(
             Decision(
@@ -184,6 +218,7 @@ class Session:
                 place=shown.place,
                 response=response,
                 remember=remember,
+                edited=edited,
             )
         )
         if told.settled is not None:

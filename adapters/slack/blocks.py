@@ -26,6 +26,7 @@ Block = dict[str, Any]
 
 APPROVE: Final = "approve"
 REMEMBER: Final = "remember"
+EDIT: Final = "edit"
 DECLINE: Final = "decline"
 NOTE: Final = "note"
 ANSWER: Final = "answer"
@@ -203,7 +204,7 @@ def abridged(card: Card, room: int) -> list[Block]:
 def buttons(card: Card, *, approvable: bool) -> Block:
     """What can be pressed on an open card. `approvable`: every argument is seen beside it."""
     drawn = _actions(card, whole=True)
-    hidden = () if approvable else (ACTION + APPROVE, ACTION + REMEMBER)
+    hidden = () if approvable else (ACTION + APPROVE, ACTION + REMEMBER, ACTION + EDIT)
     shown = [one for one in drawn["elements"] if one["action_id"] not in hidden]
     return drawn | {"elements": shown}
 
@@ -395,8 +396,10 @@ def _group_deciders(asked: GroupCard, team: str) -> str:
 
 
 def approval_buttons(card: Card) -> list[dict[str, Any]]:
-    """Approve, if all that would run can be read from the card, and Decline."""
+    """Approve and its kin, if all that would run can be read from the card, and Decline."""
     buttons = [_button(DECLINE, "Decline", card, "danger")]
+    if card.complete and card.editable:
+        buttons.insert(0, _button(EDIT, "Edit and approve", card))
     if card.complete and card.remember is not None:
         buttons.insert(0, _button(REMEMBER, STANDING, card))
     if card.complete:

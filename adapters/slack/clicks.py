@@ -12,13 +12,13 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from adapters.slack import actions, apology, blocks, limits, modals, pages
+from adapters.slack import actions, apology, blocks, edits, limits, modals, pages
 from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import SURFACE, Click, Submission, page
@@ -34,6 +34,7 @@ from bot.surface import (
     Decision,
     DeliveryError,
     Entry,
+    Form,
     GroupDecision,
     Place,
     Response,
@@ -50,6 +51,12 @@ _BROKEN: Final = "Something went wrong here. If the card still has its buttons, 
 _RECORDED: Final = "It is recorded."
 
 Draw = Callable[[Card], modals.View]
+
+
+class AskForm(Protocol):
+    """A method of `Entry` that gives a form beside an approval."""
+
+    async def __call__(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Form: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,8 @@ class Clicks:
                 await self._open(click, Verb.ANSWER, modals.form)
             case blocks.NOTE:
                 await self._open(click, Verb.DECLINE, modals.note)
+            case blocks.EDIT:
+                await self._open(click, Verb.APPROVE, edits.form, self._entry.editing)
             case blocks.LINK:
                 await self._open(click, Verb.ANSWER, modals.link)
             case blocks.CANCEL:
@@ -132,7 +141,7 @@ class Clicks:
 
     async def send(self, submission: Submission) -> dict[str, Any]:
         """Takes a modal; returns what Slack is answered."""
-        if submission.callback not in (modals.FORM, modals.NOTE):
+        if submission.callback not in (modals.FORM, modals.NOTE, edits.EDIT):
             log.warning("A modal that is none of ours was ignored.")
             return {}
         deciding = self._background.start(self._submitted(submission))
@@ -147,7 +156,8 @@ class Clicks:
             return {"response_action": "errors", "errors": outcome.errors}
         if outcome.sentence:
             return {"response_action": "update", "view": modals.saying(outcome.sentence)}
-        return {}
+        # An edit may lie on the pages of its card, whose buttons are of no use any more.
+        return {"response_action": "clear"} if submission.callback == edits.EDIT else {}
 
     # Decisions
 
@@ -227,8 +237,17 @@ class Clicks:
         async def decided(actor: Actor) -> _Outcome:
             verb = Verb.DECLINE if submission.callback == modals.NOTE else Verb.ANSWER
             card: Card | None = None
-            if verb is Verb.DECLINE:
-                response: Any = modals.read_note(submission.values)
+            response: Any = None
+            values: dict[str, Any] | None = None
+            if submission.callback == edits.EDIT:
+                verb = Verb.APPROVE
+                form = await self._entry.editing(submission.nonce, actor, place=self._anywhere)
+                card = _with_fields(form)
+                if card is None:
+                    return _Outcome(form.refusal or _BROKEN)
+                values = modals.read_state(card, submission.values)
+            elif verb is Verb.DECLINE:
+                response = modals.read_note(submission.values)
             else:
                 look = await self._entry.look(submission.nonce, verb, actor, place=self._anywhere)
                 if look.card is None:
@@ -242,6 +261,7 @@ class Clicks:
                 via="slack modal",
                 place=self._anywhere,
                 response=response,
+                edited=values,
             )
             answer = await self._entry.decide(decision)
             if answer.errors and not answer.done and card is not None:
@@ -276,9 +296,12 @@ class Clicks:
 
     # Modals
 
-    async def _open(self, click: Click, verb: Verb | None, draw: Draw) -> None:
-        """Opens the modal for a verb, or (none) for who may read the card."""
-        looking = self._background.start(self._look(click, verb))
+    async def _open(
+        self, click: Click, verb: Verb | None, draw: Draw, form: AskForm | None = None
+    ) -> None:
+        """Opens the modal for a verb, or (none) for who may read the card. `form`: gives the fields
+        that the card is drawn with instead of its own."""
+        looking = self._background.start(self._look(click, verb, form=form))
         if click.home is not None:  # whoever looks at it has it drawn anew when the form is sent
             self._homes.open(click.person, click.home)
         if self._people.knows(click.person):  # else Slack is asked, and the modal goes first
@@ -292,12 +315,21 @@ class Clicks:
         elif view_id := await self._show(click, modals.loading()):
             self._background.start(self._fill(click, view_id, looking, draw))
 
-    async def _look(self, click: Click, verb: Verb | None, nonce: str = "") -> Card | str:
+    async def _look(
+        self, click: Click, verb: Verb | None, nonce: str = "", form: AskForm | None = None
+    ) -> Card | str:
         """The card, or why the person may not see it."""
         nonce = nonce or click.nonce
         found: list[Card] = []
 
         async def looked(actor: Actor) -> _Outcome:
+            if form is not None:
+                asked = await form(nonce, actor, place=click.place or self._anywhere)
+                card = _with_fields(asked)
+                if card is None:
+                    return _Outcome(asked.refusal or _BROKEN)
+                found.append(card)
+                return _Outcome()
             look = await (
                 self._entry.read(nonce, actor, place=click.place or self._anywhere)
                 if verb is None
@@ -315,7 +347,8 @@ class Clicks:
         """Opens a modal; its id, or none when the person was told that it did not open."""
         try:
             async with asyncio.timeout(_OPEN_SECONDS):
-                opened = await self._client.views_open(trigger_id=click.trigger, view=view)
+                show = self._client.views_push if click.view else self._client.views_open
+                opened = await show(trigger_id=click.trigger, view=view)
             return str(opened["view"]["id"])
         except FAILURES as error:
             log.warning("A modal did not open: %s", _named(error))
@@ -405,6 +438,11 @@ def _picked(card: Card, index: str) -> Any:
         raise modals.NotOurs("This button does not belong to the question.")
     value = quick.choices[int(index)].value
     return {quick.name: {"selected": [value]} if quick.allow_other else value}
+
+
+def _with_fields(form: Form) -> Card | None:
+    """The card of a form beside an approval, as if its fields were the card's own."""
+    return None if form.card is None else replace(form.card, fields=form.fields)
 
 
 def _told(answer: Response) -> _Outcome:

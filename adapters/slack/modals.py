@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final, assert_never
 
@@ -38,17 +39,33 @@ class NotOurs(ValueError):
 
 
 def form(card: Card) -> View:
-    """One input per field. Where choices that a menu cuts do not all fit in full before it, the
-    hint says where they do; lists too long for Slack's menus become a text input that takes the
-    value itself; a form with more inputs than a modal holds says so instead."""
+    """What is asked and its fields; a form with more inputs than a modal holds says so instead."""
     card = revealed(card)
+    view = fitted(card, FORM, "Answer", _message(card), submit="Send")
+    return view or saying(
+        "This form is too long for Slack. Please decline it with a note saying so."
+    )
+
+
+def fitted(
+    card: Card, callback: str, title: str, above: list[Block], *, submit: str, emptied: bool = False
+) -> View | None:
+    """One input per field of a revealed card, under some blocks; None where a modal does not hold
+    them. `emptied`: an input that is left empty is no answer, although the field has a default.
+
+    Where choices that a menu cuts do not all fit in full before it, the hint says where they do;
+    lists too long for Slack's menus become a text input that takes the value itself."""
     for listed, menus in ((True, True), (False, True), (False, False)):
-        blocks = _form_blocks(card, listed=listed, menus=menus)
-        view = _view(FORM, card.nonce, "Answer", blocks, submit="Send")
+        blocks = [*above]
+        for number, field in enumerate(card.fields):
+            blocks += _field_blocks(
+                card, number, field, listed=listed, menus=menus, emptied=emptied
+            )
+        view = _view(callback, card.nonce, title, blocks, submit=submit)
         size = len(json.dumps(view, ensure_ascii=False).encode())
         if len(blocks) <= limits.VIEW_BLOCKS and size <= limits.VIEW_BYTES:
             return view
-    return saying("This form is too long for Slack. Please decline it with a note saying so.")
+    return None
 
 
 def note(card: Card) -> View:
@@ -181,13 +198,6 @@ def _offered(field: Field, option: Any) -> Value | None:
 # --- Drawing
 
 
-def _form_blocks(card: Card, *, listed: bool, menus: bool) -> list[Block]:
-    blocks = _message(card)
-    for number, field in enumerate(card.fields):
-        blocks += _field_blocks(card, number, field, listed=listed, menus=menus)
-    return blocks
-
-
 def _message(card: Card) -> list[Block]:
     parts = chunks(card.message, limits.SECTION) if card.message.strip() else [card.title]
     most = limits.VIEW_TEXT // limits.SECTION
@@ -200,7 +210,7 @@ def _message(card: Card) -> list[Block]:
 
 
 def _field_blocks(
-    card: Card, number: int, field: Field, *, listed: bool, menus: bool
+    card: Card, number: int, field: Field, *, listed: bool, menus: bool, emptied: bool
 ) -> list[Block]:
     label, hint = field.label, field.description
     if card.choosing and field.description:
@@ -210,6 +220,9 @@ def _field_blocks(
         blocks += [_section(part) for part in chunks(f"{label}\n{hint}", limits.SECTION)]
         label, hint = shorten(field.label, limits.LABEL), ""
     element, told = _element(field, menus)
+    if emptied and field.default is not None:  # a pick can be taken back all the same
+        bare = _element(replace(field, default=None), menus)[0]
+        element |= {key: bare[key] for key in ("options", "option_groups") if key in bare}
     if any(
         len(choice.title) > limits.OPTION or len(choice.description) > limits.OPTION
         for choice in field.choices
@@ -219,7 +232,8 @@ def _field_blocks(
         else:
             told = f"{told} “{SHOW_LABEL}” on the card has all choices in full.".strip()
     hint = "\n".join(part for part in (hint, told) if part)
-    optional = not field.required or field.default is not None or field.allow_other
+    optional = not field.required or field.allow_other
+    optional = optional or (field.default is not None and not emptied)
     blocks.append(_input_block(_block_id(number), label, element, optional=optional, hint=hint))
     if field.allow_other:
         typed = {"type": "plain_text_input", "max_length": limits.INPUT}

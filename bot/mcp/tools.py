@@ -105,7 +105,10 @@ class McpTool(Tool):
         except (ValueError, TypeError) as error:
             raise BadArguments(f"The arguments of {self.name} are not plain JSON.") from error
         if wrong:
-            raise BadArguments(f"The arguments of {self.name} do not fit: {'; '.join(wrong)}.")
+            raise BadArguments(
+                f"The arguments of {self.name} do not fit: {'; '.join(wrong)}.",
+                [(re.split("[.:]", fault, maxsplit=1)[0], fault) for fault in wrong],
+            )
         return kept
 
     async def run(self, args: Mapping[str, Any], call: Call) -> Outcome:

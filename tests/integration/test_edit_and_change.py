@@ -75,7 +75,8 @@ async def test_a_call_approved_with_other_arguments_runs_with_those_and_the_mode
 
     assert paid == [("ann", 90)]
     assert await returned(chat) == [
-        '[ben changed the arguments to {"amount":90,"to":"ann"} before approving.]\npaid 90 to ann'
+        "[ben changed the arguments before approving (amount: 900 → 90), to "
+        '{"amount":90,"to":"ann"}.]\npaid 90 to ann'
     ]
     (row,) = await chat.calls()
     assert row.edited == {"by": "ben", "from": {"to": "ann", "amount": 900}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from adapters.slack import blocks, home, modals, pages
+from adapters.slack import blocks, edits, home, modals, pages
 from adapters.slack.direct import placed
 from adapters.slack.events import Identity
 from bot.card import Argument, Card, CardState, Kind, TaskCard
@@ -28,6 +28,22 @@ REFUND = Card(
     arguments=(Argument("order", "4711"), Argument("amount", "129.90"), Argument("to", "Ana Weiß")),
     deciders=DECIDERS,
     remember="Approve, and do not ask again for refund in this thread",
+    editable=True,
+)
+EDITED = replace(
+    REFUND,
+    fields=(
+        Field("order", description="The number of the order", default="4711"),
+        Field("amount", FieldType.NUMBER, minimum=0, default=129.9),
+        Field("reason", choices=["damaged", "late", "other"], required=False, default="late"),
+        Field("lines", description="Written as JSON.", default="[\n  1,\n  3\n]", multiline=True),
+    ),
+)
+CHANGED = replace(
+    REFUND,
+    state=CardState.DONE,
+    arguments=(Argument("order", "4711"), Argument("amount", "50"), Argument("to", "Ana Weiß")),
+    outcome="Approved with changes by Ben on 2026-11-30 at 09:12 UTC: amount: 129.9 → 50",
 )
 SHELL = replace(
     REFUND,
@@ -243,6 +259,10 @@ def scenes() -> dict[str, list[dict[str, Any]]]:
             _shown("edited request", STALE),
             _shown("a secret", SECRET),
             _shown("its file is on its way", FILED),
+        ],
+        "approval-edit": [
+            _view("with other arguments", edits.form(EDITED)),
+            _shown("afterwards", CHANGED),
         ],
         "approval-pages": [
             _view("the first page", pages.page(LONG)),

@@ -134,6 +134,25 @@ async def test_the_note_of_a_decline_reaches_the_agent(sqlite_db: Database) -> N
     assert "too much, 3 at most" in str(terminal.world.model.requests[-1].messages)
 
 
+@pytest.mark.row("D23")
+async def test_a_call_is_approved_with_other_arguments(sqlite_db: Database) -> None:
+    shop = Shop()
+    terminal = Terminal(sqlite_db, REFUND, "Done.", tools=[shop.tool])
+    assert "/edit 1" in await terminal.types("refund A1")
+    refused = await terminal.types("/edit")
+    assert "You are not among the approvers of refund" in refused
+
+    left = await terminal.types("/edit 1", Interrupted, who=BEN)
+    assert "You left #1; nothing was decided." in left
+    shown = await terminal.types("/edit 1", "much", "3", "", who=BEN)
+
+    assert "1/2 amount" in shown
+    assert "amount must be a whole number." in shown
+    assert "Approved with changes by ben" in shown
+    assert "amount: 5 → 3" in shown
+    assert shop.refunds == [("A1", 3)]
+
+
 async def test_an_approval_that_is_remembered_is_not_asked_for_again(sqlite_db: Database) -> None:
     shop = Shop()
     terminal = Terminal(sqlite_db, REFUND, REFUND, "Both done.", tools=[shop.tool])

@@ -15,7 +15,7 @@ from adapters.slack.actions import ACTION as ACTION
 from adapters.slack.actions import SHOW as SHOW
 from adapters.slack.text import chunks, escape, mrkdwn, plain, sections, shorten
 from bot import address
-from bot.card import Card, Kind, TaskCard, revealed
+from bot.card import Card, Kind, TaskCard, revealed, revealed_task
 from bot.excerpt import excerpt
 from bot.field import Field
 from bot.group import GroupCard
@@ -60,11 +60,13 @@ def message(content: Content, team: str) -> dict[str, Any]:
             shown = group.blocks(content, _group_deciders(content, team))
             return {"text": _one_line(content.title), "blocks": shown}
         case TaskCard():
+            content = revealed_task(content)
             return {"text": _one_line(content.title), "blocks": _task(content)}
         case Reply():
             return _reply(content)
         case File():
-            return {"text": _one_line(content.name), "blocks": [_section(content.name)]}
+            name = visible(content.name)
+            return {"text": _one_line(name), "blocks": [_section(name)]}
         case _:
             assert_never(content)
 
@@ -81,6 +83,7 @@ def minimal(content: Content) -> dict[str, Any]:
     if isinstance(content, GroupCard):
         return group.minimal(content)
     if isinstance(content, TaskCard):
+        content = revealed_task(content)
         return {"text": _one_line(content.title), "blocks": _task(content)[1:]}
     shown = excerpt(_in_words(revealed(content)), limits.SECTION)
     blocks = [_section(shown.head)]
@@ -98,7 +101,7 @@ def summary(card: Card) -> str:
 
 
 def _one_line(text: str) -> str:
-    return escape(shorten(text, _SHORT)) or "A question"
+    return escape(shorten(visible(text), _SHORT)) or "A question"
 
 
 def _task(task: TaskCard) -> list[Block]:
@@ -122,7 +125,7 @@ def words(*texts: tuple[str, bool], kind: str = "rich_text_section") -> dict[str
     return {
         "type": kind,
         "elements": [
-            {"type": "text", "text": visible(text), **({"style": {"bold": True}} if bold else {})}
+            {"type": "text", "text": visible(text, part=True), **({"style": {"bold": True}} if bold else {})}
             for text, bold in texts
             if text
         ],

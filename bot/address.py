@@ -52,25 +52,22 @@ def read(address: str) -> Address:
 
 def oddity(host: str) -> str | None:
     """By which letters a host can imitate another, in a sentence; None: it has none of them."""
-    labels = [_decoded(label) for label in host.lower().split(".")]
-    mixed = next((found for found in map(_alphabets, labels) if _is_mixed(found)), None)
-    if mixed is not None:
-        return (
-            f"The host mixes {' and '.join(sorted(mixed))} letters in one word, which can imitate "
-            f"another name{_in_ascii(host)}."
-        )
+    labels = host.lower().split(".")
+    found = [_alphabets(_decoded(label)) for label in labels]
+    mixed = next(
+        (f"{' and '.join(sorted(one))} letters in one word" for one in found if _is_mixed(one)), ""
+    )
     if not host.isascii():
-        return (
-            f"The host has letters outside a to z, which can imitate another name{_in_ascii(host)}."
-        )
-    if any(label.startswith("xn--") for label in host.lower().split(".")):
-        found = sorted(set[str]().union(*map(_alphabets, labels)) - {"Latin"})
-        letters = f"{' and '.join(found)} letters" if found else "letters outside a to z"
-        return (
-            f"The host is written in Punycode (xn--), which stands for {letters} and can imitate "
-            "another name."
-        )
-    return None
+        has = f"mixes {mixed}" if mixed else "has letters outside a to z"
+        return f"The host {has}, which can imitate another name{_in_ascii(host)}."
+    if not any(label.startswith("xn--") for label in labels):
+        return None
+    foreign = sorted(frozenset[str]().union(*found) - {"Latin"})
+    letters = f"{' and '.join(foreign)} letters" if foreign else "letters outside a to z"
+    return (
+        f"The host is written in Punycode (xn--), which stands for {mixed or letters} and can "
+        "imitate another name."
+    )
 
 
 def _decoded(label: str) -> str:

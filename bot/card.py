@@ -378,6 +378,7 @@ def _revealed(card: Card) -> Card:
         ),
         fields=tuple(_retold(field, visible) for field in card.fields),
         outcome=visible(card.outcome),
+        remember=None if card.remember is None else visible(card.remember),
     )
 
 

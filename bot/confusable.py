@@ -86,6 +86,15 @@ def imitations(text: str, *, strict: bool = False, part: bool = False) -> set[in
     return found
 
 
+def settled(text: str) -> str:
+    """A growing text as far as it stands fast: without a last word that holds lookalikes, which
+    imitate or not as it goes on (gitо, gitом)."""
+    start = len(text)
+    while start and _WORD.match(text[start - 1]):
+        start -= 1
+    return text[:start] if not _LIKE.isdisjoint(text[start:]) else text
+
+
 def _lettered(text: str, one: re.Match[str]) -> bool:
     """Whether a letter stands beside it: 1⁄2 is a number."""
     return text[one.start() - 1].isalpha() or text[one.end()].isalpha()

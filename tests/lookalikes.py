@@ -16,8 +16,14 @@ from pathlib import Path
 
 _MIXING = ("CJK", "IDEOGRAPHIC", "KATAKANA", "HIRAGANA", "KANGXI", "HANGUL", "BOPOMOFO", "VERTICAL")
 # Of the Latin ones only letters of phonetic writing, and one that no language has any more.
-_PHONETIC = (range(0x250, 0x262), range(0x1D00, 0x1DC0), range(0xA730, 0xA732))
-_PHONETIC += (range(0xAB30, 0xAB70), range(0x1C0, 0x1C1), range(0x1BD, 0x1BE))
+_PHONETIC = (
+    range(0x1BD, 0x1BE),
+    range(0x1C0, 0x1C1),
+    range(0x250, 0x262),
+    range(0x1D00, 0x1DC0),
+    range(0xA730, 0xA732),
+    range(0xAB30, 0xAB70),
+)
 _WIDTH = 94
 
 _HEAD = '''"""Letters and digits that look like ASCII ones, made by tests/lookalikes.py: not edited.

@@ -20,7 +20,7 @@ from bot.excerpt import excerpt
 from bot.field import Field
 from bot.group import GroupCard
 from bot.surface import Content, File, Reply
-from bot.text import visible
+from bot.text import reveal, visible
 
 Block = dict[str, Any]
 
@@ -125,7 +125,11 @@ def words(*texts: tuple[str, bool], kind: str = "rich_text_section") -> dict[str
     return {
         "type": kind,
         "elements": [
-            {"type": "text", "text": visible(text, part=True), **({"style": {"bold": True}} if bold else {})}
+            {
+                "type": "text",
+                "text": visible(text, part=True),
+                **({"style": {"bold": True}} if bold else {}),
+            }
             for text, bold in texts
             if text
         ],
@@ -135,10 +139,11 @@ def words(*texts: tuple[str, bool], kind: str = "rich_text_section") -> dict[str
 def shown_address(url: str) -> list[Block]:
     """The whole address as text that is no link, its host marked, and what is odd about it."""
     read = address.read(url)
-    parts = ((read.before, False), (read.host, True), (read.after, False))
+    host = reveal(read.host)
+    parts = ((visible(read.before), False), (host, True), (visible(read.after), False))
     blocks = [rich(words(*parts, kind="rich_text_quote"))]
-    if read.host:
-        blocks.append(rich(words(("It leads to ", False), (read.host, True), (".", False))))
+    if host:
+        blocks.append(rich(words(("It leads to ", False), (host, True), (".", False))))
     return blocks + [_section(f"⚠️ {warning}") for warning in read.warnings]
 
 
@@ -227,7 +232,7 @@ def _body(card: Card, room: int = _BODY) -> tuple[list[Block], bool]:
         case Kind.FORM:
             fields, all_there = _fields(card, room)
             return blocks + fields, whole and all_there
-        case Kind.PAGE if len(visible(card.url)) > min(room, limits.SECTION):
+        case Kind.PAGE if len(reveal(card.url)) > min(room, limits.SECTION):
             where = ": “Show the link” shows all of it" if card.open else " to be shown here"
             return [*blocks, _context(f"The address is too long{where}.")], False
         case Kind.PAGE:

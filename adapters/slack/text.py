@@ -74,7 +74,8 @@ def chunks(text: str, size: int) -> list[str]:
 def inert_markdown(text: str) -> str:
     """The text as Slack's own Markdown shows it without a mention, a broadcast, a link or an image
     (it reads `<...>` tokens there too, platforms/slack.md 2.4). What a longer text becomes begins
-    with what its beginning became."""
+    with what its beginning became, if that was settled and no later word is its alphabet's first
+    (bot.confusable); who appends looks."""
     split = _LINKING.sub(lambda found: found.group() + _APART, visible(text))
     return split.replace("<", "&lt;").replace(">", "&gt;")
 

@@ -22,7 +22,7 @@ from storage.calls import CallRow, CallState
 from storage.database import canonical
 from storage.place import Place
 from storage.questions import QuestionRow, QuestionState
-from storage.redact import mask, mask_all
+from storage.redact import mask, mask_all, mask_named
 
 ARGUMENTS_BUDGET = 8_000  # characters of all arguments that every surface can show in one card
 PAGES_BUDGET = 100_000  # characters of all arguments that a person can leaf through beside it
@@ -217,7 +217,7 @@ def draw(
     state = _state(QuestionState(question.state))
     asks = question.purpose == Purpose.ASK  # then the arguments are no part of the card
     exact = tuple(Argument(name, _shown(value)) for name, value in call.args.items())
-    arguments = tuple(Argument(mask(one.name), mask(one.value)) for one in exact)
+    arguments = tuple(Argument(mask(one.name), mask_named(one.name, one.value)) for one in exact)
     unread = None if asks else unreachable(call, attached)
     filed = not asks and attached is Attached.THERE and reach(call.args) is Reach.FILE
     notices = [question.body[key] for key in ("notice", "stale") if question.body.get(key)]

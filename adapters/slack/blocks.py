@@ -85,14 +85,15 @@ def minimal(content: Content) -> dict[str, Any]:
     if isinstance(content, TaskCard):
         content = revealed_task(content)
         return {"text": _one_line(content.title), "blocks": _task(content)[1:]}
-    shown = excerpt(_in_words(revealed(content)), limits.SECTION)
+    card = revealed(content)
+    shown = excerpt(_in_words(card), limits.SECTION)
     blocks = [_section(shown.head)]
     if shown.left_out:
-        told = _between(shown.left_out, content)
+        told = _between(shown.left_out, card)
         blocks += [_section(told), _section(shown.tail)]
-    if content.open:
-        blocks.append(_actions(content, whole=not (shown.left_out or content.exact)))
-    return {"text": summary(content), "blocks": blocks}
+    if card.open:
+        blocks.append(_actions(card, whole=not (shown.left_out or card.exact)))
+    return {"text": summary(card), "blocks": blocks}
 
 
 def summary(card: Card) -> str:
@@ -364,7 +365,7 @@ def _deciders(card: Card, team: str) -> str:
     size = 0
     for decider in card.deciders:
         found = own.fullmatch(decider)
-        name = (found and _mention(found[1], found[2])) or escape(shorten(decider, _SHORT))
+        name = (found and _mention(found[1], found[2])) or escape(shorten(visible(decider), _SHORT))
         size += len(name) + 2
         if size > limits.SECTION // 2:
             named.append(f"and {len(card.deciders) - len(named)} more")
@@ -451,7 +452,7 @@ def _context(text: str) -> Block:
 
 def _in_words(card: Card) -> str:
     """Everything of a card as one plain text."""
-    lines = [card.title, f"Tool: {card.tool}" if card.tool else "", card.message, card.url]
+    lines = [card.title, f"Tool: {card.tool}" if card.tool else "", card.message, visible(card.url)]
     lines += [f"{argument.name}: {argument.value}" for argument in card.arguments]
     for field in card.fields:
         lines.append(f"{field.label} {field.description}")

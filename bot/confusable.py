@@ -23,7 +23,9 @@ _ALL: Final = "".join(LOOKALIKES.values())
 _PHONETIC: Final = frozenset(char for char in _ALL if _alphabet(char) == "LATIN")
 _LIKE: Final = frozenset(_ALL) - _PHONETIC
 _MARKS: Final = "\u0300-\u036f"
-_LATINS: Final = "A-Za-z\u00c0-\u02ff\u1d00-\u1dbf\u1e00-\u1eff\ua720-\ua7ff\uab30-\uab6f"
+_LATINS: Final = (
+    "A-Za-z\u00c0-\u02ff\u1d00-\u1d25\u1d2c-\u1dbf\u1e00-\u1eff\ua720-\ua7ff\uab30-\uab6f"
+)
 _ESCAPE: Final = re.compile(r"⟨U\+[0-9A-F]{4,6}⟩")  # ours (bot.text): no part of any word
 _WORD: Final = re.compile(rf"[\w{_MARKS}./@:+~-]+")
 _RUN: Final = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")

@@ -28,7 +28,6 @@ _TABLE_WIDTH: Final = 100  # characters that a window shows side by side
 _PIPE: Final = re.compile(r"(?<!\\)\|")
 _BEFORE_CELLS: Final = re.compile(r"^[ \t>]*\|?")
 _BARE: Final = re.compile(r"https?://[^\s<>\"'`|\\]+")
-_ESCAPED: Final = "⟨U+"  # of a host with letters that imitate others: no link leads there
 _UNSAFE_IN_LINK: Final = re.compile(r"[\x00-\x20\x7f|<>\"`\\]")
 _LINKING: Final = re.compile(r"\](?=[(\[:])|:(?=/)")  # a label before its target; an address
 _ATOM: Final = re.compile(r"<[^<>\n]*>|&(?:amp|lt|gt);|.", re.DOTALL)
@@ -269,7 +268,8 @@ def link(address: str, label: str) -> str:
     target = _UNSAFE_IN_LINK.sub(lambda found: f"%{ord(found.group()):02X}", address)
     words = escape(label)
     token = f"<{escape(target)}|{words}>" if label else f"<{escape(target)}>"
-    openable = host and parts.scheme in ("http", "https") and _ESCAPED not in address
+    # No host has a +, but the escape of a letter that imitates another has: no link leads there.
+    openable = host and "+" not in host and parts.scheme in ("http", "https")
     if not openable or len(token) > limits.LINK:
         return escape(address) if label in ("", address) else f"{words} ({escape(address)})"
     if (odd := oddity(host)) is not None:

@@ -31,10 +31,11 @@ _WORD: Final = re.compile(rf"[\w{_MARKS}./@:+~-]+")
 _RUN: Final = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
 _FOREIGN: Final = re.compile(f"[^{_LATINS}0-9]+")
 _NOT_LIKE: Final = re.compile(f"[^{''.join(_LIKE)}{_MARKS}]")
-_NOT_PHONETIC: Final = re.compile(f"[^A-Za-z0-9{''.join(_PHONETIC)}]")
+_NOT_PHONETIC: Final = re.compile(f"[^A-Za-z0-9{''.join(_PHONETIC | _LIKE)}]")
 _LATIN: Final = re.compile("[A-Za-z]")
 _ASCII: Final = re.compile("[A-Za-z0-9]")
 _MATHS: Final = frozenset("αγνρσ")  # beside a short name in prose they are a formula's: sinα
+_PASSES: Final = 5  # two do for all but what is made up against it
 _RIGHT_TO_LEFT: Final = frozenset({"R", "AL", "AN"})
 
 # Separators of paths, addresses and commands, between letters or digits of ASCII; full stops of
@@ -65,6 +66,19 @@ def imitations(text: str, *, strict: bool = False, part: bool = False) -> set[in
     if text.isascii():
         return set()
     plain = _ESCAPE.sub(lambda found: "⟨" * len(found.group()), text)
+    found: set[int] = set()
+    # What is written out belongs to no word any more, so that the rest is looked at again, until
+    # nothing is found: what was made visible stays as it is when that is done twice.
+    for _ in range(_PASSES):
+        new = _pass(plain, strict, part)
+        if not new:
+            break
+        found |= new
+        plain = "".join("⟨" if place in new else char for place, char in enumerate(plain))
+    return found
+
+
+def _pass(plain: str, strict: bool, part: bool) -> set[int]:
     chinese = _CJK.search(plain) is not None
     found = set()
     for one in (_BETWEEN_STRICT if strict else _BETWEEN).finditer(plain):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from bot.confusable import imitations
@@ -35,7 +37,7 @@ def reveal(text: str, *, keep: str = "", prose: bool = False) -> str:
     left as it is. `prose`: it is no argument, and any language may be written in its own way."""
     if _PLAIN.fullmatch(text):
         return text
-    return _shown(text, keep, _OPENS, imitations(text, strict=not prose))
+    return _shown(text, keep, _OPENS, partial(imitations, strict=not prose))
 
 
 def visible(text: str, *, keep: str = LINES, part: bool = False) -> str:
@@ -44,7 +46,7 @@ def visible(text: str, *, keep: str = LINES, part: bool = False) -> str:
     a whole; nothing more is found in it but what no text has."""
     if _PLAIN.fullmatch(text):
         return text
-    return _shown(text, keep, "", imitations(text, part=part))
+    return _shown(text, keep, "", partial(imitations, part=part))
 
 
 def written_out(before: str, after: str) -> frozenset[str]:
@@ -60,8 +62,10 @@ def is_unseen(char: str) -> bool:
     return char in _UNSEEN or unicodedata.category(char) in _UNSEEN_CATEGORIES
 
 
-def _shown(text: str, keep: str, escaped: str, imitating: set[int]) -> str:
+def _shown(text: str, keep: str, escaped: str, find: Callable[[str], set[int]]) -> str:
     unseen = {one for one in set(text) if one not in keep and (one == escaped or is_unseen(one))}
+    # What is written out is no part of the words around it.
+    imitating = find(text.translate(dict.fromkeys(map(ord, unseen), _OPENS)) if unseen else text)
     chars = unseen | {text[place] for place in imitating}
     if not chars:
         return text

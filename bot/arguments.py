@@ -7,6 +7,7 @@ import re
 
 from bot.card import Reach, file_name, reach
 from bot.closing import redraw
+from bot.confusable import imitations
 from bot.core import Core
 from bot.question import Purpose, new_nonce
 from bot.surface import File
@@ -22,15 +23,17 @@ _PREFIX = "arguments:"
 
 
 def file_of(call: CallRow) -> File:
-    """Exactly the stored arguments as JSON for people to read: what is invisible is written as
-    its escape, and secrets of known shapes are masked."""
+    """Exactly the stored arguments as JSON for people to read: what is invisible or imitates
+    another character is written as its escape, and secrets of known shapes are masked."""
     text = json.dumps(mask_all(call.args), indent=2, ensure_ascii=False, allow_nan=False)
-    seen = re.sub(r"[^\n -~]", lambda found: _seen(found.group()), text)
+    imitating = imitations(text, strict=True)
+    seen = re.sub(r"[^\n -~]", lambda found: _seen(found, imitating), text)
     return File(file_name(call), "application/json", f"{seen}\n".encode())
 
 
-def _seen(character: str) -> str:
-    return character if character.isprintable() else json.dumps(character)[1:-1]
+def _seen(found: re.Match[str], imitating: set[int]) -> str:
+    plain = found.group().isprintable() and found.start() not in imitating
+    return found.group() if plain else json.dumps(found.group())[1:-1]
 
 
 async def attach(core: Core, tx: Tx, chat: ChatRow, call: CallRow) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from storage import audit
 from storage.audit import AuditRow
-from storage.database import Database, canonical
+from storage.database import Database
 
 _FIELDS = frozenset(AuditRow.__dataclass_fields__)
 
@@ -29,8 +29,9 @@ class Report:
 
 
 def line_of(row: AuditRow) -> str:
-    """A row as a line of the file, without its line break."""
-    return canonical(asdict(row))
+    """A row as a line of the file, without its line break: ASCII, so that nothing in it acts or
+    hides where it is read."""
+    return json.dumps(asdict(row), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def verify(lines: Iterable[str], *, after: str | None = None) -> Report:

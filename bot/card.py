@@ -7,22 +7,22 @@ each adapter makes it inert for its own markup.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, assert_never
 
-from bot import difference
+from bot import difference, hosts
 from bot.field import Field, FieldType
 from bot.markdown import moment
 from bot.question import Kind as Kind
 from bot.question import Purpose, fields_of
-from bot.text import LINES, reveal, visible
+from bot.text import LINES, is_unseen, reveal, visible, written_out
 from storage.calls import CallRow, CallState
 from storage.database import canonical
 from storage.place import Place
 from storage.questions import QuestionRow, QuestionState
-from storage.redact import mask, mask_all
+from storage.redact import mask, mask_all, mask_named
 
 ARGUMENTS_BUDGET = 8_000  # characters of all arguments that every surface can show in one card
 PAGES_BUDGET = 100_000  # characters of all arguments that a person can leaf through beside it
@@ -49,6 +49,10 @@ class Attached(StrEnum):
 HIDDEN = (
     "⚠️ There are characters in it that cannot be seen or that change how text reads; they are "
     "written as ⟨U+…⟩."
+)
+IMITATING = (
+    "⚠️ There are characters in it that look like others; they are written as ⟨U+…⟩, so that they "
+    "are not mistaken."
 )
 
 
@@ -216,7 +220,7 @@ def draw(
     state = _state(QuestionState(question.state))
     asks = question.purpose == Purpose.ASK  # then the arguments are no part of the card
     exact = tuple(Argument(name, _shown(value)) for name, value in call.args.items())
-    arguments = tuple(Argument(mask(one.name), mask(one.value)) for one in exact)
+    arguments = tuple(Argument(mask(one.name), mask_named(one.name, one.value)) for one in exact)
     unread = None if asks else unreachable(call, attached)
     filed = not asks and attached is Attached.THERE and reach(call.args) is Reach.FILE
     notices = [question.body[key] for key in ("notice", "stale") if question.body.get(key)]
@@ -392,29 +396,78 @@ def _answered(field: Field, value: Any) -> str:
 
 
 def revealed(card: Card) -> Card:
-    """The card as a screen may show it: nothing in it hides, and that something hid in its
-    arguments is said. Done before anything is measured, since it makes texts longer, and not
-    twice."""
-    arguments = tuple(
-        Argument(reveal(one.name, keep=LINES), reveal(one.value, keep=LINES))
-        for one in card.arguments
-    )
-    notices = card.notices if arguments == card.arguments else (*card.notices, HIDDEN)
+    """The card as a screen may show it: nothing in it hides or imitates, and that something did is
+    said, and which addresses in it lead elsewhere than they seem to. Done before anything is
+    measured, since it makes texts longer, and not twice."""
+    return replace(_revealed(card), notices=(*map(visible, card.notices), *warnings(card)))
+
+
+def warnings(card: Card) -> tuple[str, ...]:
+    """What is said of a card beside its own notices: see `revealed`, which has said it."""
+    told = (*hosts.warnings(_addressed(card)), *_warnings(card, _revealed(card)))
+    return tuple(map(visible, told))
+
+
+def _revealed(card: Card) -> Card:
     return replace(
         card,
         title=visible(card.title),
         agent=visible(card.agent),
         tool=visible(card.tool),
         message=visible(card.message),
-        arguments=arguments,
-        fields=tuple(map(_revealed, card.fields)),
-        notices=tuple(map(visible, notices)),
+        arguments=tuple(
+            Argument(reveal(one.name, keep=LINES), reveal(one.value, keep=LINES))
+            for one in card.arguments
+        ),
+        fields=tuple(_retold(field, visible) for field in card.fields),
         outcome=visible(card.outcome),
+        remember=None if card.remember is None else visible(card.remember),
     )
 
 
-def _revealed(field: Field) -> Field:
-    return _retold(field, visible)
+def revealed_task(task: TaskCard) -> TaskCard:
+    """As `revealed`."""
+    return replace(
+        task,
+        title=visible(task.title),
+        agent=visible(task.agent),
+        tool=visible(task.tool),
+        status=visible(task.status),
+        message=visible(task.message),
+    )
+
+
+def _warnings(card: Card, shown: Card) -> list[str]:
+    """That characters of the card are written as escapes, and why."""
+    texts = zip(_texts(card), _texts(shown), strict=True)
+    chars = frozenset[str]().union(*(written_out(*pair) for pair in texts))
+    warned = [HIDDEN] if any(map(_hides, chars)) else []
+    return warned if all(map(_hides, chars)) else [*warned, IMITATING]
+
+
+def _hides(char: str) -> bool:
+    return char == "⟨" or is_unseen(char)
+
+
+def _texts(card: Card) -> Iterator[str]:
+    yield from (card.title, card.agent, card.tool, card.message, card.outcome)
+    for argument in card.arguments:
+        yield from (argument.name, argument.value)
+    for field in card.fields:
+        yield from (field.title or "", field.description)
+        for choice in field.choices:
+            yield from (choice.title, choice.description)
+
+
+def _addressed(card: Card) -> Iterator[tuple[str, str]]:
+    """The texts that may have addresses, by what a person calls them."""
+    yield from ((one.name, one.value) for one in card.arguments)
+    yield "the message", card.message
+    for field in card.fields:
+        for text in (field.title or "", field.description):
+            yield "the form", text
+        for choice in field.choices:
+            yield "a choice", f"{choice.title} {choice.description}"
 
 
 def _retold(field: Field, told: Callable[[str], str]) -> Field:

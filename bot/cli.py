@@ -36,6 +36,7 @@ from bot.example_config import EXAMPLE
 from bot.finding import Health
 from bot.jobs import EmbeddedEngine
 from bot.listing import describe
+from bot.markdown import inert
 from bot.policy_settings import weak
 from bot.secrets import ConfigError
 from bot.surface import Actor
@@ -45,6 +46,7 @@ from storage.calls import CallRow
 from storage.chats import ChatRow
 from storage.database import Database, DatabaseUnavailable
 from storage.migrate import is_current, upgrade
+from storage.redact import mask_all
 from storage.scope import EVERYTHING
 
 T = TypeVar("T")
@@ -64,7 +66,7 @@ def main() -> None:
     try:
         cli()
     except (ConfigError, DatabaseUnavailable) as error:
-        print(str(error), file=sys.stderr)
+        print(inert(str(error)), file=sys.stderr)
         raise SystemExit(2) from error
 
 
@@ -100,7 +102,7 @@ def check(config: ConfigOption = DEFAULT_PATH) -> None:
     if problems:
         raise ConfigError("\n".join(problems))
     for sentence in weak(policies_of(settings)):
-        out.print(Text(sentence))
+        out.print(Text(inert(sentence)))
     for name, section in settings.surfaces.items():
         _app(settings).open_surface(name, section)
     out.print(Text(f"{config} is fine."))
@@ -152,7 +154,7 @@ def doctor(config: ConfigOption = DEFAULT_PATH, as_json: JsonOption = False) -> 
         print(json.dumps([asdict(one) for one in found]))
     else:
         for one in found:
-            out.print(Text(f"{_MARKS[one.health]} {one.what}: {one.sentence}"))
+            out.print(Text(inert(f"{_MARKS[one.health]} {one.what}: {one.sentence}")))
     if not well(found):
         raise SystemExit(1)
 
@@ -176,7 +178,7 @@ async def _status(settings: Config, as_json: bool) -> None:
         print(json.dumps([{"chat": key, "lines": value} for key, value in lines.items()]))
         return
     for about in lines.values():
-        out.print(Text("\n".join(about) + "\n"))
+        out.print(Text(inert("\n".join(about) + "\n")))
     if not lines:
         out.print(Text("There are no chats yet."))
 
@@ -192,10 +194,11 @@ async def _pending(settings: Config, as_json: bool) -> None:
     rows = await _open_questions(core)
     await core.db.close()
     if as_json:
-        print(json.dumps(rows))
+        print(json.dumps(mask_all(rows)))
         return
     for row in rows:
-        out.print(Text(f"{row['question']}  {row['title']}  ({', '.join(row['deciders'])})"))
+        about = f"{row['question']}  {row['title']}  ({', '.join(row['deciders'])})"
+        out.print(Text(inert(about)))
     if not rows:
         out.print(Text("Nothing waits for anybody."))
 
@@ -284,9 +287,9 @@ async def _cancel_task(core: Core, call: CallRow, by: Actor) -> tuple[bool, str]
 def _tell(done: bool, sentence: str) -> None:
     """Raises typer.Exit with 1 when it was not done."""
     if done:
-        out.print(Text(sentence))
+        out.print(Text(inert(sentence)))
         return
-    print(sentence, file=sys.stderr)
+    print(inert(sentence), file=sys.stderr)
     raise typer.Exit(1)
 
 

@@ -14,6 +14,7 @@ import typer
 from bot import audit
 from bot.cli_options import ConfigOption
 from bot.config import DEFAULT_PATH, load
+from bot.markdown import inert
 from bot.secrets import ConfigError
 from storage.database import Database
 
@@ -53,7 +54,7 @@ def verify(
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{file} cannot be read: {error}.") from error
         if report.fault is not None:
-            _broken(f"{file}: {report.fault}")
+            _broken(inert(f"{file}: {report.fault}"))
         rows, after = rows + report.rows, report.head
     if head is not None and after != head:
         _broken("The end was cut off or added to: the last hash is another one.")

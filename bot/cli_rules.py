@@ -22,10 +22,12 @@ from bot.cli_options import ConfigOption, JsonOption
 from bot.config import DEFAULT_PATH, load
 from bot.core import new_id
 from bot.listing import rule_line
+from bot.markdown import inert
 from bot.rules import BadRule, Comparison, Condition, covers
 from bot.secrets import ConfigError
 from storage import audit, rules, scope
 from storage.database import Database, Tx
+from storage.redact import mask_all
 from storage.rules import RuleRow, Scope
 from storage.scope import EVERYTHING
 
@@ -58,10 +60,11 @@ async def _listed(db: Database, as_json: bool) -> None:
     finally:
         await db.close()
     if as_json:
-        print(json.dumps([asdict(rule) for rule, _ in found]))
+        print(json.dumps(mask_all([asdict(rule) for rule, _ in found])))
         return
     for rule, chat in found:
-        print(f"{rule.id}  {rule_line(rule)}  ({rule.scope_key if chat is None else chat.id})")
+        where = rule.scope_key if chat is None else chat.id
+        print(inert(f"{rule.id}  {rule_line(rule)}  ({where})"))
     if not found:
         print("No standing rule is in force.")
 
@@ -108,7 +111,8 @@ async def _add(db: Database, rule: RuleRow, yes: bool) -> None:
             past = await scope.calls_of_tool(tx, rule.server, rule.tool, limit=_PAST)
         met = [one for one in past if covers(rule, server=one.server, tool=one.name, args=one.args)]
         print(rule_line(rule))
-        print(f"Of the last {len(past)} calls of {rule.tool} it would have met {len(met)}.")
+        told = f"Of the last {len(past)} calls of {rule.tool} it would have met {len(met)}."
+        print(inert(told))
         if not yes and not typer.confirm("Save it?"):
             print("Nothing was saved.")
             return

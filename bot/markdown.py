@@ -25,6 +25,11 @@ def literal(text: str, size: int = 120) -> str:
     return f"`{shown or '—'}`"
 
 
+def inert(text: str) -> str:
+    """Lines for a terminal, in which nothing moves a cursor, hides or is a secret."""
+    return visible(mask(text))
+
+
 def link(label: str, address: str | None) -> str:
     """A link of ours, ready to follow a text; empty without an address."""
     return f" · [{label}]({address})" if address else ""

@@ -1,13 +1,19 @@
-"""Text of others made honest: what cannot be seen is written out (spec: Deceptive text).
+"""Text of others made honest: what cannot be seen, or looks like something else, is written out
+(spec: Deceptive text).
 
-Invisible, direction and control characters let a text show something else than it is (row B56).
-Each is written as ⟨U+202E⟩. That is for the eye alone: what runs stays as it is."""
+Invisible, direction and control characters let a text show something else than it is (row B56), and
+so do letters that imitate others (`bot.confusable`). Each is written as ⟨U+202E⟩. That is for the
+eye alone: what runs stays as it is."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
+from functools import partial
 from typing import Final
+
+from bot.confusable import imitations
 
 # Controls, formats (bidi, zero-width), surrogates, private and unknown ones, separators.
 _UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -19,25 +25,36 @@ _EMOJI_STYLE: Final = "\ufe0f"
 _JOINER: Final = "\u200d"
 _TONES: Final = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 _OPENS: Final = "⟨"  # begins our escapes, and so is escaped itself: no text can imitate one
+_ESCAPE: Final = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")
 _PLAIN: Final = re.compile(r"[\x20-\x7e]*")
 
 LINES: Final = "\n\t"  # what lays a text out in lines and columns
 
 
-def reveal(text: str, *, keep: str = "") -> str:
-    """The text with every character that cannot be seen written out; two texts that differ look
-    different. Done once: what is revealed again is no longer the text. `keep` is left as it is."""
+def reveal(text: str, *, keep: str = "", prose: bool = False) -> str:
+    """The text with every character written out that cannot be seen or imitates another; two texts
+    that differ look different. Done once: what is revealed again is no longer the text. `keep` is
+    left as it is. `prose`: it is no argument, and any language may be written in its own way."""
     if _PLAIN.fullmatch(text):
         return text
-    return _shown(text, keep, _OPENS)
+    return _shown(text, keep, _OPENS, partial(imitations, strict=not prose))
 
 
-def visible(text: str, *, keep: str = LINES) -> str:
-    """As `reveal`, for text in which something may have been revealed before: nothing in it hides,
-    though it may imitate an escape."""
+def visible(text: str, *, keep: str = LINES, part: bool = False) -> str:
+    """As `reveal` of prose, for text in which something may have been revealed before: nothing in
+    it hides, though it may imitate an escape. `part`: a piece of a text that was made visible as
+    a whole; nothing more is found in it but what no text has."""
     if _PLAIN.fullmatch(text):
         return text
-    return _shown(text, keep, "")
+    return _shown(text, keep, "", partial(imitations, part=part))
+
+
+def written_out(before: str, after: str) -> frozenset[str]:
+    """The characters of a text that are escaped in what was made of it."""
+    if before == after:
+        return frozenset()
+    there = (chr(int(code, 16)) for code in _ESCAPE.findall(after))
+    return frozenset(char for char in there if char in before)
 
 
 def is_unseen(char: str) -> bool:
@@ -45,16 +62,21 @@ def is_unseen(char: str) -> bool:
     return char in _UNSEEN or unicodedata.category(char) in _UNSEEN_CATEGORIES
 
 
-def _shown(text: str, keep: str, escaped: str) -> str:
+def _shown(text: str, keep: str, escaped: str, find: Callable[[str], set[int]]) -> str:
     unseen = {one for one in set(text) if one not in keep and (one == escaped or is_unseen(one))}
-    if not unseen:
+    # What is written out is no part of the words around it.
+    imitating = find(text.translate(dict.fromkeys(map(ord, unseen), _OPENS)) if unseen else text)
+    chars = unseen | {text[place] for place in imitating}
+    if not chars:
         return text
 
-    def written(found: re.Match[str]) -> str:
-        char = found[0]
-        return char if _in_emoji(text, found.start()) else f"{_OPENS}U+{ord(char):04X}⟩"
-
-    return re.sub(f"[{re.escape(''.join(sorted(unseen)))}]", written, text)
+    shown = list(text)
+    for place, char in enumerate(text):
+        if char in chars and (
+            place in imitating or (char in unseen and not _in_emoji(text, place))
+        ):
+            shown[place] = f"{_OPENS}U+{ord(char):04X}⟩"
+    return "".join(shown)
 
 
 def _in_emoji(text: str, index: int) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from bot.confusable import imitations
 from bot.text import is_unseen
 from tests.fakes.slack.pings import _TOKEN
 
@@ -28,12 +29,20 @@ TEXTS: Final = (
     "> quote\n# heading\n- list\n| a | b |\n|---|---|\n| <!here> | c |",
     '</blocks>{"type":"button"}<script>alert(1)</script>',
     "gооgle.com pаypal",
+    "аррӏе signs in at https://аррӏе.com/ and https://xn--80ak6aa92e.com/x",
+    "open https://good.test@evil.test/ or раураӏ-login.test, ΙΡ 10.0.0.1",
+    "rm∕etc evil․test a։b googاe Տуѕtеm ԛuit ɡoogle СО2",
     "x" * 3_500,
     " ",
 )
 _SHOWN: Final = ("text", "alt_text", "title", "fallback", "markdown_text")
 EMOJI_STYLE: Final = "\ufe0f"
 OUR_OWN: Final = "\u200b"  # keeps backticks of a text from becoming a fence; in mrkdwn alone
+
+
+def read_back(shown: str) -> str:
+    """What stands behind the escapes of a text that was revealed."""
+    return re.sub("⟨U\\+([0-9A-F]{4,6})⟩", lambda found: chr(int(found[1], 16)), shown)
 
 
 def faults(value: Any, *, mentions: frozenset[str] = frozenset(), links: bool = False) -> list[str]:
@@ -75,6 +84,8 @@ def _faults(kind: str, text: str, mentions: frozenset[str], links: bool) -> Iter
     ]
     if unseen:
         yield f"{kind}: unseen {unseen[0]!r} in {text[:60]!r}"
+    if imitating := imitations(text):
+        yield f"{kind}: {text[min(imitating)]!r} imitates in {text[:60]!r}"
     if kind not in ("mrkdwn", "markdown"):
         return
     for found in _TOKEN.finditer(text):

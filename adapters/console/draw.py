@@ -21,7 +21,7 @@ from adapters.console.answer import question
 from adapters.console.text import Exact, safe
 from bot import address
 from bot.ask_user import render_lines
-from bot.card import PAGES_BUDGET, Card, CardState, TaskCard
+from bot.card import PAGES_BUDGET, Card, CardState, TaskCard, warnings
 from bot.excerpt import excerpt
 from bot.field import Choice, Field, FieldType, Value
 from bot.question import Kind
@@ -89,6 +89,8 @@ def _content(card: Card) -> Iterator[RenderableType]:
         yield field(one, mark, choosing=card.choosing)
     for notice in card.notices:
         yield Text(safe(notice), style="red")
+    for warning in warnings(card):
+        yield Text(warning, style="red")
 
 
 def _arguments(card: Card) -> Iterator[RenderableType]:
@@ -110,15 +112,17 @@ def _rows(rows: Iterable[tuple[str, str]]) -> RenderableType:
     """Names and their values, every character of them."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     for name, value in rows:
-        shown = Text(safe(value, lines=True))
-        grid.add_row(Exact(Text(safe(name), style="bright_black")), Exact(shown))
+        shown = Text(safe(value, lines=True, exact=True))
+        grid.add_row(Exact(Text(safe(name, exact=True), style="bright_black")), Exact(shown))
     return grid
 
 
 def _page(url: str) -> RenderableType:
     """The whole address with its host marked, in colour and in words; nothing opens it."""
     read = address.read(url)
-    whole = Text.assemble(safe(read.before), (safe(read.host), "bold reverse"), safe(read.after))
+    whole = Text.assemble(
+        safe(read.before), (safe(read.host, exact=True), "bold reverse"), safe(read.after)
+    )
     parts: list[RenderableType] = [Exact(whole)]
     if read.host:
         parts.append(_rows([("host", read.host)]))

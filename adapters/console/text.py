@@ -12,10 +12,11 @@ from rich.text import Text
 from bot.text import reveal
 
 
-def safe(text: str, *, lines: bool = False) -> str:
-    """The text with every character that cannot be seen written out, as ⟨U+202E⟩; two texts that
-    differ look different. `lines` keeps line breaks (spec: Deceptive text is revealed)."""
-    return reveal(text, keep="\n" if lines else "")
+def safe(text: str, *, lines: bool = False, exact: bool = False) -> str:
+    """The text with every character that cannot be seen or imitates another written out, as
+    ⟨U+202E⟩; two texts that differ look different. `lines` keeps line breaks, `exact` is for what
+    runs (spec: Deceptive text is revealed)."""
+    return reveal(text, keep="\n" if lines else "", prose=not exact)
 
 
 class Exact:

@@ -15,12 +15,12 @@ from adapters.slack.actions import ACTION as ACTION
 from adapters.slack.actions import SHOW as SHOW
 from adapters.slack.text import chunks, escape, mrkdwn, plain, sections, shorten
 from bot import address
-from bot.card import Card, Kind, TaskCard, revealed
+from bot.card import Card, Kind, TaskCard, revealed, revealed_task
 from bot.excerpt import excerpt
 from bot.field import Field
 from bot.group import GroupCard
 from bot.surface import Content, File, Reply
-from bot.text import visible
+from bot.text import reveal, visible
 
 Block = dict[str, Any]
 
@@ -61,11 +61,13 @@ def message(content: Content, team: str) -> dict[str, Any]:
             shown = group.blocks(content, _group_deciders(content, team))
             return {"text": _one_line(content.title), "blocks": shown}
         case TaskCard():
+            content = revealed_task(content)
             return {"text": _one_line(content.title), "blocks": _task(content)}
         case Reply():
             return _reply(content, team)
         case File():
-            return {"text": _one_line(content.name), "blocks": [_section(content.name)]}
+            name = visible(content.name)
+            return {"text": _one_line(name), "blocks": [_section(name)]}
         case _:
             assert_never(content)
 
@@ -82,16 +84,18 @@ def minimal(content: Content) -> dict[str, Any]:
     if isinstance(content, GroupCard):
         return group.minimal(content)
     if isinstance(content, TaskCard):
+        content = revealed_task(content)
         return {"text": _one_line(content.title), "blocks": _task(content)[1:]}
-    shown = excerpt(_in_words(revealed(content)), limits.SECTION)
+    card = revealed(content)
+    shown = excerpt(_in_words(card), limits.SECTION)
     blocks = [_section(shown.head)]
     if shown.left_out:
-        told = _between(shown.left_out, content)
+        told = _between(shown.left_out, card)
         blocks += [_section(told), _section(shown.tail)]
-    if content.open:
-        blocks.append(_actions(content, whole=not (shown.left_out or content.exact)))
-    blocks += group.again(content)
-    return {"text": summary(content), "blocks": blocks}
+    if card.open:
+        blocks.append(_actions(card, whole=not (shown.left_out or card.exact)))
+    blocks += group.again(card)
+    return {"text": summary(card), "blocks": blocks}
 
 
 def summary(card: Card) -> str:
@@ -100,7 +104,7 @@ def summary(card: Card) -> str:
 
 
 def _one_line(text: str) -> str:
-    return escape(shorten(text, _SHORT)) or "A question"
+    return escape(shorten(visible(text), _SHORT)) or "A question"
 
 
 def _task(task: TaskCard) -> list[Block]:
@@ -124,7 +128,11 @@ def words(*texts: tuple[str, bool], kind: str = "rich_text_section") -> dict[str
     return {
         "type": kind,
         "elements": [
-            {"type": "text", "text": visible(text), **({"style": {"bold": True}} if bold else {})}
+            {
+                "type": "text",
+                "text": visible(text, part=True),
+                **({"style": {"bold": True}} if bold else {}),
+            }
             for text, bold in texts
             if text
         ],
@@ -134,10 +142,11 @@ def words(*texts: tuple[str, bool], kind: str = "rich_text_section") -> dict[str
 def shown_address(url: str) -> list[Block]:
     """The whole address as text that is no link, its host marked, and what is odd about it."""
     read = address.read(url)
-    parts = ((read.before, False), (read.host, True), (read.after, False))
+    host = reveal(read.host)
+    parts = ((visible(read.before), False), (host, True), (visible(read.after), False))
     blocks = [rich(words(*parts, kind="rich_text_quote"))]
-    if read.host:
-        blocks.append(rich(words(("It leads to ", False), (read.host, True), (".", False))))
+    if host:
+        blocks.append(rich(words(("It leads to ", False), (host, True), (".", False))))
     return blocks + [_section(f"⚠️ {warning}") for warning in read.warnings]
 
 
@@ -229,7 +238,7 @@ def _body(card: Card, room: int = _BODY) -> tuple[list[Block], bool]:
         case Kind.FORM:
             fields, all_there = _fields(card, room)
             return blocks + fields, whole and all_there
-        case Kind.PAGE if len(visible(card.url)) > min(room, limits.SECTION):
+        case Kind.PAGE if len(reveal(card.url)) > min(room, limits.SECTION):
             where = ": “Show the link” shows all of it" if card.open else " to be shown here"
             return [*blocks, _context(f"The address is too long{where}.")], False
         case Kind.PAGE:
@@ -367,7 +376,7 @@ def _named(deciders: Sequence[str], team: str) -> list[str]:
     size = 0
     for decider in deciders:
         found = own.fullmatch(decider)
-        name = (found and _mention(found[1], found[2])) or escape(shorten(decider, _SHORT))
+        name = (found and _mention(found[1], found[2])) or escape(shorten(visible(decider), _SHORT))
         size += len(name) + 2
         if size > limits.SECTION // 2:
             named.append(f"and {len(deciders) - len(named)} more")
@@ -456,7 +465,7 @@ def _context(text: str) -> Block:
 
 def _in_words(card: Card) -> str:
     """Everything of a card as one plain text."""
-    lines = [card.title, f"Tool: {card.tool}" if card.tool else "", card.message, card.url]
+    lines = [card.title, f"Tool: {card.tool}" if card.tool else "", card.message, visible(card.url)]
     lines += [f"{argument.name}: {argument.value}" for argument in card.arguments]
     for field in card.fields:
         lines.append(f"{field.label} {field.description}")

@@ -40,6 +40,7 @@ from bot.surface import (
     Response,
     Verb,
 )
+from bot.text import visible
 from storage.database import DatabaseUnavailable
 
 log = logging.getLogger(__name__)
@@ -421,7 +422,7 @@ class Clicks:
         )
         try:
             answer = await webhook.send(
-                text=escape(sentence), response_type="ephemeral", replace_original=False
+                text=escape(visible(sentence)), response_type="ephemeral", replace_original=False
             )
         except FAILURES as error:
             log.warning("A person could not be told: %s", _named(error))

@@ -15,6 +15,7 @@ from adapters.slack.text import escape, mrkdwn, shorten
 from bot.card import Card
 from bot.group import GroupCard
 from bot.surface import Content, Place
+from bot.text import visible
 
 _PERSON: Final = re.compile(r"[UW][A-Z0-9_]{1,30}")
 _MOST: Final = 5_000
@@ -84,4 +85,4 @@ def _about(askers: list[str], thread: Place, me: Identity) -> dict[str, Any]:
 def _name(key: str, team: str) -> str:
     """A person of this workspace by a mention, whoever else by their key."""
     user = key.removeprefix(f"{SURFACE}:{team}/")
-    return f"<@{user}>" if _PERSON.fullmatch(user) else escape(shorten(key, _NAME))
+    return f"<@{user}>" if _PERSON.fullmatch(user) else escape(shorten(visible(key), _NAME))

@@ -19,9 +19,9 @@ from adapters.slack.actions import (
     SHOW,
 )
 from adapters.slack.text import escape, mrkdwn, plain, shorten
-from bot.card import Card, CardState
+from bot.card import Card, CardState, warnings
 from bot.group import GroupCard
-from bot.text import reveal
+from bot.text import reveal, visible
 
 Block = dict[str, Any]
 
@@ -85,8 +85,8 @@ def _words(number: int, card: Card, size: int) -> tuple[str, bool]:
     its arguments; and whether they are all there."""
     mark = "" if card.open else f"{MARKS.get(card.state, '')} "
     head = f"{mark}{number}. {shorten(_line(card.tool), _TOOL)}\n"
-    told = card.outcome if not card.open else " ".join(card.notices)
-    head += f"{shorten(_line(told), _TOLD)}\n" if told else ""
+    told = " ".join([*card.notices, *warnings(card)]) if card.open else card.outcome
+    head += f"{shorten(visible(told, keep=''), _TOLD)}\n" if told else ""
     excerpt, whole = _excerpt(card, size - len(head))
     cut = "" if whole else _MORE if card.open else _CUT
     return f"{head}{excerpt}{cut}", whole

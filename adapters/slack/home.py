@@ -24,9 +24,10 @@ from adapters.slack.blocks import (
     words,
 )
 from adapters.slack.text import plain, shorten
-from bot.card import Card, Kind, TaskCard, revealed
+from bot.card import Card, Kind, TaskCard, revealed, revealed_task
 from bot.markdown import moment
 from bot.surface import Home, Item
+from bot.text import visible
 
 View = dict[str, Any]
 
@@ -62,9 +63,9 @@ def saying(text: str) -> View:
 
 
 def _view(home: Home, notice: str, *, whole: bool) -> View:
-    blocks = [_section(shorten(notice, 1_000)), {"type": "divider"}] if notice else []
+    blocks = [_section(shorten(visible(notice), 1_000)), {"type": "divider"}] if notice else []
     if home.refusal:
-        return _page([*blocks, _section(home.refusal)], home.page)
+        return _page([*blocks, _section(visible(home.refusal))], home.page)
     if home.waiting:
         blocks.append(_header("Waiting for you"))
     for item in home.waiting:
@@ -149,8 +150,8 @@ def _buttons(card: Card, seen: bool) -> Block:
 
 
 def _task(item: Item) -> list[Block]:
-    task = item.card
-    assert isinstance(task, TaskCard)
+    assert isinstance(item.card, TaskCard)
+    task = revealed_task(item.card)
     said = shorten(task.message or "Nothing is known of it yet.", _ROOM)
     blocks = [
         _titled(item, f"agent {shorten(task.agent, _NAME)} · since {moment(item.since)}"),
@@ -222,7 +223,7 @@ def _button(action: str, label: str, value: str, style: str = "") -> dict[str, A
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())
+    return visible(" ".join(text.split()))
 
 
 def _header(text: str) -> Block:

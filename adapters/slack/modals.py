@@ -18,7 +18,7 @@ from adapters.slack.text import chunks, plain, shorten
 from bot import address
 from bot.card import Card, revealed
 from bot.field import Field, FieldType, Format, Value, written
-from bot.text import visible
+from bot.text import reveal, visible
 
 View = dict[str, Any]
 Block = dict[str, Any]
@@ -87,9 +87,11 @@ def link(card: Card) -> View:
     """The whole address of a page, and the button that leads there: the person asked for it."""
     card = revealed(card)
     blocks: list[Block] = _message(card)
-    if len(visible(card.url)) > limits.SECTION:
+    if len(reveal(card.url)) > limits.SECTION:
         host = address.read(card.url).host
-        blocks.append(_section(f"It leads to {host}." if host else "Its host cannot be read."))
+        blocks.append(
+            _section(f"It leads to {reveal(host)}." if host else "Its host cannot be read.")
+        )
         parts = chunks(visible(card.url), limits.SECTION)
         blocks += [_section(part) for part in parts[:_ADDRESS_PARTS]]
         if parts[_ADDRESS_PARTS:]:

@@ -24,7 +24,7 @@ from adapters.slack.text import chunks, plain, shorten
 from bot import address
 from bot.card import PAGES_BUDGET, Card, Kind, revealed
 from bot.field import Choice, Field, written
-from bot.text import visible
+from bot.text import reveal, visible
 
 Block = dict[str, Any]
 
@@ -122,7 +122,7 @@ def _arguments(card: Card) -> Iterator[Part]:
 def _address(url: str) -> Iterator[Part]:
     read = address.read(url)
     yield Part("Address", url, exact=True)
-    yield Part("It leads to", read.host)
+    yield Part("It leads to", reveal(read.host))
     for warning in read.warnings:
         yield Part("Warning", warning)
 

@@ -17,6 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.refusal import NOT_OFFERED, code_of, retry_after, unsure
 from adapters.slack.text import inert_markdown
+from bot.confusable import settled
 from bot.surface import DeliveryError, Place, Status
 
 log = logging.getLogger(__name__)
@@ -58,7 +59,10 @@ class Streams:
         SlackApiError when it may be there nevertheless."""
         if not self._offered or not direct(place) or not text:
             return None
-        first = _PIECE.findall(inert_markdown(text))[0]
+        beginning = inert_markdown(settled(text))
+        if not beginning:
+            return None
+        first = _PIECE.findall(beginning)[0]
         try:
             answer = await self._client.chat_startStream(
                 channel=place.channel, thread_ts=place.root, markdown_text=first
@@ -79,7 +83,7 @@ class Streams:
         stream = self._streams.get((place.channel, ts))
         if stream is None or stream.shown is None or stream.ended:
             return False
-        whole = inert_markdown(text)
+        whole = inert_markdown(settled(text))
         if not whole.startswith(stream.shown):
             return False
         for piece in _PIECE.findall(whole[len(stream.shown) :]):

@@ -15,6 +15,7 @@ from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
 from adapters.slack import limits
+from bot.address import oddity
 from bot.text import visible
 
 _FENCE: Final = "```"
@@ -33,13 +34,15 @@ _ATOM: Final = re.compile(r"<[^<>\n]*>|&(?:amp|lt|gt);|.", re.DOTALL)
 
 
 def escape(text: str) -> str:
-    """The text as mrkdwn shows it literally: no mention, no link, no broadcast, nothing hidden."""
-    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """The text, or a piece of one, as mrkdwn shows it literally: no mention, no link, no broadcast,
+    nothing hidden."""
+    return visible(text, part=True).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def plain(text: str, size: int = limits.SECTION) -> dict[str, Any]:
-    """A plain_text object: Slack parses nothing in it. Cut visibly at `size`."""
-    shown = shorten(visible(text), size)
+    """A plain_text object of a text or a piece of one: Slack parses nothing in it. Cut visibly at
+    `size`."""
+    shown = shorten(visible(text, part=True), size)
     return {"type": "plain_text", "text": shown if shown.strip() else "—", "emoji": False}
 
 
@@ -70,7 +73,8 @@ def chunks(text: str, size: int) -> list[str]:
 def inert_markdown(text: str) -> str:
     """The text as Slack's own Markdown shows it without a mention, a broadcast, a link or an image
     (it reads `<...>` tokens there too, platforms/slack.md 2.4). What a longer text becomes begins
-    with what its beginning became."""
+    with what its beginning became, if that was settled and no later word is its alphabet's first
+    (bot.confusable); who appends looks."""
     split = _LINKING.sub(lambda found: found.group() + _APART, visible(text))
     return split.replace("<", "&lt;").replace(">", "&gt;")
 
@@ -112,7 +116,7 @@ def _all(tokens: Iterable[Token]) -> Iterator[Token]:
 def _blocks(markdown: str) -> list[str]:
     tokens = parse(visible(markdown))
     if tokens is None:
-        return [_unfenced(escape(markdown))]
+        return [_unfenced(escape(visible(markdown)))]
     drawn = (_block(node) for node in SyntaxTreeNode(tokens).children)
     return [block for block in drawn if block.strip()]
 
@@ -264,8 +268,12 @@ def link(address: str, label: str) -> str:
     target = _UNSAFE_IN_LINK.sub(lambda found: f"%{ord(found.group()):02X}", address)
     words = escape(label)
     token = f"<{escape(target)}|{words}>" if label else f"<{escape(target)}>"
-    if not host or parts.scheme not in ("http", "https") or len(token) > limits.LINK:
+    # No host has a +, but the escape of a letter that imitates another has: no link leads there.
+    openable = host and "+" not in host and parts.scheme in ("http", "https")
+    if not openable or len(token) > limits.LINK:
         return escape(address) if label in ("", address) else f"{words} ({escape(address)})"
+    if (odd := oddity(host)) is not None:
+        return f"{token} (⚠️ {escape(host)}: {escape(odd)})"
     honest = label in ("", address, host, f"{parts.scheme}://{host}") and "@" not in parts.netloc
     return token if honest else f"{token} ({escape(host)})"
 

@@ -12,11 +12,13 @@ from rich.console import Console, RenderableType
 from adapters.console import draw
 from adapters.console.text import safe
 from bot.ask_user import AskedQuestion, Option, to_fields
-from bot.card import PAGES_BUDGET, Argument, Card, CardState
+from bot.card import PAGES_BUDGET, Argument, Card, CardState, TaskCard
+from bot.confusable import imitations
 from bot.field import Choice, Field, FieldType, Format
 from bot.outcome import outcome_question
 from bot.question import Kind
 from bot.text import is_unseen
+from tests import hostile as hostile_texts
 
 ESC = "\x1b[2J\x1b[31m"
 
@@ -43,6 +45,16 @@ APPROVAL = Card(
     arguments=(Argument("order", "A1"), Argument("lines", '[{"sku":"x","count":2}]')),
     deciders=("console:local/ben", "slack:T1/EVE"),
     remember="Approve, and do not ask again for refund in this thread",
+)
+TASK = TaskCard(
+    nonce="n4",
+    version=1,
+    state=CardState.OPEN,
+    title="export is running",
+    agent="agent",
+    tool="export",
+    status="working",
+    message="",
 )
 FORM = Card(
     nonce="n2",
@@ -285,7 +297,7 @@ def test_a_page_is_never_a_link() -> None:
 def test_what_is_odd_about_an_address_is_said(url: str, warning: str) -> None:
     card = replace(BARE, kind=Kind.PAGE, url=url)
     shown = printed(draw.card(card, 1), 200)
-    assert url in shown
+    assert url.replace("\u0430", "⟨U+0430⟩") in shown
     assert warning in shown
 
 
@@ -330,6 +342,7 @@ TEXTS = st.text(
         "[link=http://x]y[/link]",
         ":smile:",
         "```\n" + ESC,
+        *hostile_texts.TEXTS,
     ]
 )
 
@@ -341,6 +354,18 @@ def test_nothing_that_others_wrote_reaches_the_terminal_as_a_control(
     for drawn in hostile(text, state):
         shown = printed(drawn, width).replace("\n", "").replace("\ufe0f", "").replace("\u200d", "")
         assert not [char for char in shown if is_unseen(char)]
+
+
+@pytest.mark.parametrize("text", hostile_texts.TEXTS)
+@pytest.mark.parametrize("state", CardState)
+def test_nothing_that_others_wrote_imitates_other_letters(text: str, state: CardState) -> None:
+    for drawn in [*hostile(text, state), draw.task(TASK, 1), draw.task(_task(text), 1, text)]:
+        shown = printed(drawn, 5_000)
+        assert not imitations(shown), shown
+
+
+def _task(text: str) -> TaskCard:
+    return replace(TASK, title=text, agent=text, tool=text, status=text, message=text)
 
 
 @pytest.mark.parametrize(

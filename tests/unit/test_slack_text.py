@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from adapters.slack import limits
@@ -18,11 +18,13 @@ from adapters.slack.text import (
     sections,
     shorten,
 )
+from bot.confusable import imitations
 from bot.surface import Reply
 from bot.text import visible
 from tests.fakes.slack import text_of
 from tests.fakes.slack.blocks import message_error, validate_blocks
 from tests.fakes.slack.pings import pings_in
+from tests.hostile import read_back
 
 HOSTILE = st.one_of(
     st.sampled_from(
@@ -94,7 +96,7 @@ def test_escaped_text_has_no_token_and_reads_as_it_was(text: str) -> None:
     assert "<" not in escaped
     assert ">" not in escaped
     back = escaped.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-    assert back == visible(text)
+    assert back == visible(text, part=True)
 
 
 @pytest.mark.parametrize(
@@ -167,10 +169,10 @@ def test_every_cell_of_a_table_is_shown(columns: int, rows: list[list[str]]) -> 
     table = head + "".join(
         "|" + "".join(f" {cell} |" for cell in row) + "\n" for row in rows if row
     )
-    drawn = "\n\n".join(sections(table))
+    drawn = read_back("\n\n".join(sections(table)))  # what imitates depends on its neighbours
     for row in rows:
         for cell in row:
-            assert visible(cell) in drawn
+            assert read_back(visible(cell)) in drawn
 
 
 def table_of(name: str, rows: int) -> str:
@@ -372,6 +374,7 @@ def test_in_a_stream_whatever_the_model_says_pings_nobody_and_links_nothing(text
 @settings(max_examples=200)
 @given(TEXTS, TEXTS)
 def test_what_streams_of_a_text_is_how_more_of_it_begins(text: str, more: str) -> None:
+    assume(not imitations(text + more))
     assert inert_markdown(text + more).startswith(inert_markdown(text))
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from bot.chat import Chat
 from bot.cli import cli
+from bot.cli_rules import account
 from bot.remember import THREAD
 from bot.secrets import ConfigError
 from storage import audit, chats
@@ -158,7 +159,9 @@ def test_a_rule_of_the_operator_says_what_it_would_have_met_and_is_in_force(left
     (rule,) = [one for one in found if one["effect"] == "deny"]
     assert (rule["scope"], rule["scope_key"]) == ("organisation", "slack:T1")
     assert str(rule["created_by"]).startswith("cli:local/")
-    assert [one.event for one in left.now()[1]].count("rule_made") == 0  # it is of no chat
+    assert [one.event for one in left.now()[1]].count(
+        "rule_made"
+    ) == 1  # the card's: this one is of no chat
     assert "is refused in its whole workspace" in left.run("rules")[1]
 
 
@@ -168,6 +171,43 @@ def test_a_rule_without_conditions_has_met_every_call_of_its_tool(left: Left) ->
     output = left.run(*made)[1]
     assert "Of the only call there it would have met 1:" in output
     assert 'refund {"order":"A1"}' in output
+
+
+def test_a_rule_that_allows_takes_an_operator_who_is_a_rule_maker(left: Left) -> None:
+    made = ["rules", "add", "refund", "--does", "allow", "--where", "slack:T1", "--yes"]
+    code, output = left.run(*made)
+    assert code == 1
+    assert f"cli:local/{account()} is not linked to a rule maker of the policy ops" in output
+
+    with left.config.open("a") as config:
+        config.write('rule_makers = ["slack:T1/BEN"]\n')
+        config.write(f'[people]\nben = ["slack:T1/BEN", "cli:local/{account()}"]\n')
+    code, output = left.run(*made, "--when", "order=A1", "--uses", "2", "--note", "as agreed")
+
+    assert code == 0, output
+    found = json.loads(left.run("rules", "--json")[1])
+    (rule,) = [one for one in found if one["scope"] == "organisation"]
+    assert (rule["effect"], rule["uses_left"], rule["note"]) == ("allow", 2, "as agreed")
+    assert len(rule["schema_digest"]) == 64
+    assert "`as agreed`" in left.run("rules")[1]
+
+
+@pytest.mark.row("B65")
+@pytest.mark.parametrize(
+    ("tool", "more", "why"),
+    [
+        ("shell", [], "shell can do anything that its arguments say"),
+        ("reboot", [], "No agent here has a tool reboot now"),
+        ("refund", ["--when", "ordr=A1"], "refund has no argument ordr"),
+    ],
+)
+def test_an_operator_is_told_why_a_rule_cannot_be_made(
+    left: Left, tool: str, more: list[str], why: str
+) -> None:
+    made = ["rules", "add", tool, "--does", "allow", "--where", "slack", "--yes", *more]
+    code, output = left.run(*made)
+
+    assert (code, output.startswith(why)) == (1, True), output
 
 
 def test_a_revoked_rule_is_no_longer_listed(left: Left) -> None:

@@ -11,7 +11,7 @@ from bot.approvers import ANYONE, FILE, Policy, askers_of, may_make
 from bot.core import Core
 from bot.markdown import moment
 from bot.question import NotAllowed, QuestionError
-from bot.rules import BadRule, Comparison, Condition, Effect, conditions_of, covers, effect_of
+from bot.rules import BadRule, Effect, conditions_of, covers, effect_of
 from bot.surface import Actor
 from bot.text import visible
 from bot.tool import Tool
@@ -134,7 +134,7 @@ def wrong_with(core: Core, rule: RuleRow) -> str | None:
             return None
         return f"No agent here has a tool {rule.tool} now; correct the name."
     for one in conditions:
-        if one.test is not Comparison.EXACT and not any(_knows(tool, one) for tool in tools):
+        if one.argument and not any(tool.may_take(one.argument) for tool in tools):
             return f"{rule.tool} has no argument {one.argument}; correct the name."
     if not allows:
         return None
@@ -176,15 +176,6 @@ def _tools(core: Core, rule: RuleRow) -> list[Tool]:
     """The tool of the rule as the agents have it now."""
     found = (agent.tool(rule.tool) for agent in core.agents.values())
     return [one for one in found if one is not None and one.server == rule.server]
-
-
-def _knows(tool: Tool, condition: Condition) -> bool:
-    """Whether the tool may have such an argument; a schema that is put together may have any."""
-    schema = tool.parameters
-    if any(part in schema for part in ("allOf", "anyOf", "oneOf", "$ref", "patternProperties")):
-        return True
-    has = set(schema.get("properties", {}))
-    return bool(has & {condition.argument, condition.argument.partition(".")[0]})
 
 
 def policies_of(core: Core, rule: RuleRow) -> Iterator[Policy]:

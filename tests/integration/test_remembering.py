@@ -80,7 +80,7 @@ async def test_a_rule_maker_chooses_what_where_and_until_when(sqlite_db: Databas
 async def test_an_approver_who_makes_no_rules_is_offered_the_thread_alone(
     sqlite_db: Database,
 ) -> None:
-    w, _, question = await asked(sqlite_db, policy=BEN_APPROVES)
+    w, chat, question = await asked(sqlite_db, policy=BEN_APPROVES)
 
     assert choices(await form(w, question), "where") == ["chat"]
     answer = await decide(w, question, where="channel")
@@ -88,6 +88,8 @@ async def test_an_approver_who_makes_no_rules_is_offered_the_thread_alone(
     with pytest.raises(NotAllowed, match="for this thread only"):
         await question.approve(by=BEN, remember=Remember(scope=Scope.CHANNEL))
     assert await kept(w) == []
+    (refused,) = await audited(chat, "refused")
+    assert refused.actor == BEN.key
 
 
 @pytest.mark.parametrize(

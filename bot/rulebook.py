@@ -195,9 +195,9 @@ def suspended(core: Core, rule: RuleRow) -> str:
     if effect_of(rule) is not Effect.ALLOW:
         return ""
     tools = _tools(core, rule)
-    if not rule.schema_digest or (
-        tools and all(one.schema_digest != rule.schema_digest for one in tools)
-    ):
+    if not rule.schema_digest:
+        return "suspended: its tool was not known when it was made"
+    if tools and all(one.schema_digest != rule.schema_digest for one in tools):
         return "suspended: the tool has changed since"
     if tools and not rule.conditions and all(one.carrier for one in tools):
         return "suspended: the tool can do anything that its arguments say"

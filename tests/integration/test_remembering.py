@@ -260,6 +260,23 @@ async def test_a_preview_promises_and_shows_past_calls_of_its_scope_alone(
     assert await chat.pending_questions() == [question]
 
 
+async def test_what_a_rule_says_is_short_and_holds_no_secret(sqlite_db: Database) -> None:
+    secret, hidden = "ghp_" + "a1" * 18, "a\u202eb"
+    w, _, question = await asked(sqlite_db, call("refund", order=f"{secret} {hidden} " + "x" * 999))
+
+    same = {"what": "fields", "fields": ["order"]}
+    said = [(await look(w, question, **same)).sentence.splitlines()[0]]
+    said.append((await decide(w, question, **same)).sentence)
+
+    for one in said:
+        assert "[GitHub token hidden: 40 characters" in one
+        assert "a⟨U+202E⟩b" in one
+        assert "…, in this thread, for 1 day." in one
+        assert len(one) < 600
+    (rule,) = await kept(w)
+    assert rule.conditions[0]["value"].startswith(secret)  # what is compared is whole
+
+
 async def other_call(w: World, channel: str, order: str) -> None:
     """A call that was asked for in a thread of another time."""
     other = world(w.db, call("refund", order=order), tools=w.tools, policies=w.policies)

@@ -164,12 +164,32 @@ def test_what_a_condition_surely_means_it_means_in_doubt(
         assert one.holds(args, doubt=True)
 
 
-@given(conditions(), conditions(), ARGS)
+RANGES = st.tuples(st.integers(-3, 3), st.integers(0, 3)).flatmap(
+    lambda one: st.sampled_from([[one[0], one[0] + one[1]], [one[0], None], [None, one[0]]])
+)
+
+
+@given(
+    st.builds(Condition, st.just("a"), st.just(Comparison.RANGE), RANGES) | conditions(),
+    st.builds(Condition, st.just("a"), st.just(Comparison.RANGE), RANGES) | conditions(),
+    ARGS | st.fixed_dictionaries({"a": st.integers(-4, 4)}),
+)
 def test_conditions_that_exclude_each_other_never_hold_together(
     one: Condition, other: Condition, args: dict[str, Any]
 ) -> None:
     if one.excludes(other):
         assert not (one.holds(args, doubt=False) and other.holds(args, doubt=True))
+
+
+def test_bounds_exclude_what_lies_beyond_them() -> None:
+    def bounds(low: int | None, high: int | None) -> Condition:
+        return Condition("a", Comparison.RANGE, [low, high])
+
+    assert bounds(None, 99).excludes(bounds(100, None))
+    assert bounds(100, 200).excludes(bounds(None, 99))
+    assert not bounds(None, 100).excludes(bounds(100, None))
+    assert not bounds(1, None).excludes(bounds(2, None))
+    assert not bounds(1, 5).excludes(bounds(0, 9))
 
 
 PATHS = st.lists(st.sampled_from(["a", "b", "ab", "..", ".", "", "~", "*"]), max_size=4)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from bot.approvers import FILE
 from bot.chat import Chat
 from bot.cli import cli
 from bot.cli_rules import account
 from bot.remember import THREAD
 from bot.secrets import ConfigError
-from storage import audit, chats
+from storage import audit, chats, rules
 from storage.audit import AuditRow
 from storage.chats import ChatRow
 from storage.database import Database
@@ -208,6 +209,32 @@ def test_an_operator_is_told_why_a_rule_cannot_be_made(
     code, output = left.run(*made)
 
     assert (code, output.startswith(why)) == (1, True), output
+
+
+def test_check_says_what_is_wrong_with_the_rules_of_the_file(left: Left) -> None:
+    assert left.run("check")[0] == 0
+    with left.config.open("a") as config:
+        config.write('[[rules]]\ntool = "shell"\neffect = "allow"\nwhere = "slack"\n')
+    done = CliRunner().invoke(cli, ["check", "--config", str(left.config)])
+
+    assert isinstance(done.exception, ConfigError)
+    assert str(done.exception).startswith("rules.0: shell can do anything")
+
+
+def test_a_rule_of_the_file_is_not_revoked_from_outside_it(left: Left) -> None:
+    asyncio.run(_of_file(left))
+    code, output = left.run("rules", "revoke", "rule_file")
+
+    assert code == 1
+    assert "stands in interlock.toml" in output
+
+
+async def _of_file(left: Left) -> None:
+    db = Database(f"sqlite:///{left.config.parent / 'interlock.db'}")
+    async with db.transaction("make") as tx:
+        (kept,) = await rules.made_by(tx, BEN.key)
+        await rules.add(tx, replace(kept, id="rule_file", created_by=FILE))
+    await db.close()
 
 
 def test_a_revoked_rule_is_no_longer_listed(left: Left) -> None:

@@ -397,14 +397,14 @@ async def test_a_rule_says_who_made_it_why_and_when_it_was_last_used(sqlite_db: 
     ) in await listed(w)
 
 
-async def test_a_preview_counts_the_calls_of_whom_the_rule_is_for(sqlite_db: Database) -> None:
-    w = product(sqlite_db, call("refund", order="A1"))
+async def test_a_preview_counts_the_calls_of_whom_the_rule_is_for(db: Database) -> None:
+    w = product(db, call("refund", order="A1"))
     for by in (ANA, CYN):
         chat = await w.chat(by=by)
         await w.settle()
     await (await only_question(chat)).decline(by=BEN)
 
-    async with sqlite_db.read() as tx:
+    async with db.read() as tx:
         for_ana = await preview(tx, rule(w, requester=ANA.key))
         for_cyn = await preview(tx, rule(w, requester=CYN.key))
         nowhere = await preview(tx, rule(w, scope_key="slack:T2"))

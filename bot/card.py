@@ -372,8 +372,8 @@ def _details(question: QuestionRow) -> str:
         )
     if changes := _changes(question):
         return difference.sentence(changes)
-    if response.get("remember"):
-        return "later calls to it in this thread run without asking"
+    if promise := response.get("promise"):  # of the standing rule that came of it
+        return str(promise)
     return "" if note is None else _shown(note)
 
 

@@ -1,45 +1,45 @@
 """`interlock rules`: the standing rules, and what the operator adds to them or ends.
 
-An operator's rule asks or denies. Only an approver lets a tool run without asking, on a card."""
+An operator's rule asks or denies. One that allows takes a person whom a policy names as rule maker:
+the operator is one by their key (cli:local/ACCOUNT)."""
 
 from __future__ import annotations
 
 import asyncio
-import getpass
+import contextlib
 import json
 import os
-import re
+import pwd
 import sys
 import time
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, NoReturn
 
 import typer
 
 from bot.cli_options import ConfigOption, JsonOption
-from bot.config import DEFAULT_PATH, load
-from bot.core import new_id
+from bot.clock import WallClock
+from bot.config import DEFAULT_PATH, Config, agents_of, load, policies_of
+from bot.core import Agent, Core, new_id
+from bot.jobs import EmbeddedEngine
 from bot.listing import rule_line
 from bot.markdown import inert
-from bot.rules import BadRule, Comparison, Condition, covers
+from bot.question import QuestionError
+from bot.remember import sentence
+from bot.rule_text import condition, place
+from bot.rulebook import CLI, make, preview, refused_to_make, revoke, server_of
+from bot.rules import BadRule, Condition, Effect
 from bot.secrets import ConfigError
-from storage import audit, rules, scope
-from storage.database import Database, Tx
+from bot.surface import Actor
+from storage import scope
+from storage.database import Database
 from storage.redact import mask_all
-from storage.rules import RuleRow, Scope
+from storage.rules import RuleRow
 from storage.scope import EVERYTHING
 
 rules_cli = typer.Typer(help="The standing rules.")
-
-_PAST: Final = 200  # calls that a preview looks at
-_CONDITION: Final = re.compile(r"\s*([\w.-]+)\s*(>=|<=|=|\bin\b|\bunder\b)\s*(.+?)\s*", re.DOTALL)
-
-
-class Does(StrEnum):
-    ASK = "ask"
-    DENY = "deny"
 
 
 @rules_cli.callback(invoke_without_command=True)
@@ -50,21 +50,21 @@ def listed(
 ) -> None:
     """The standing rules in force."""
     if context.invoked_subcommand is None:
-        asyncio.run(_listed(Database(load(config).database), as_json))
+        asyncio.run(_listed(_core(load(config)), as_json))
 
 
-async def _listed(db: Database, as_json: bool) -> None:
+async def _listed(core: Core, as_json: bool) -> None:
     try:
-        async with db.read() as tx:
-            found = await scope.rules_in_force(tx, EVERYTHING, time.time())
+        async with core.db.read() as tx:
+            found = await scope.rules_in_force(tx, EVERYTHING, core.now())
     finally:
-        await db.close()
+        await core.db.close()
     if as_json:
         print(json.dumps(mask_all([asdict(rule) for rule, _ in found])))
         return
     for rule, chat in found:
         where = rule.scope_key if chat is None else chat.id
-        print(inert(f"{rule.id}  {rule_line(rule)}  ({where})"))
+        print(inert(f"{rule.id}  {rule_line(core, rule)}  ({where})"))
     if not found:
         print("No standing rule is in force.")
 
@@ -72,7 +72,7 @@ async def _listed(db: Database, as_json: bool) -> None:
 @rules_cli.command()
 def add(
     tool: Annotated[str, typer.Argument(help="The tool, as the agent calls it.")],
-    does: Annotated[Does, typer.Option(help="Ask about its calls, or deny them.")],
+    does: Annotated[Effect, typer.Option(help="Allow its calls, ask about them, or deny them.")],
     where: Annotated[
         str, typer.Option(help="surface, surface:WORKSPACE, or surface:WORKSPACE/CHANNEL.")
     ],
@@ -82,122 +82,138 @@ def add(
     ] = None,
     until: Annotated[datetime | None, typer.Option(help="The day it ends on, in UTC.")] = None,
     uses: Annotated[int | None, typer.Option(min=1, help="How often it speaks.")] = None,
+    note: Annotated[str, typer.Option(help="Why it is there.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to save it.")] = False,
     config: ConfigOption = DEFAULT_PATH,
 ) -> None:
-    """Makes a rule that asks about calls or denies them; says first which past calls it meets."""
-    kind, key = _scope(where)
+    """Makes a rule; says first what it promises and which past calls it would have met."""
+    asyncio.run(_add(load(config), tool, does, where, when or [], until, uses, note, yes))
+
+
+async def _add(
+    settings: Config,
+    tool: str,
+    does: Effect,
+    where: str,
+    when: list[str],
+    until: datetime | None,
+    uses: int | None,
+    note: str,
+    yes: bool,
+) -> None:
+    kind, key = _place(where)
+    core, by = _core(settings), _operator()
     rule = RuleRow(
         id=new_id("rule"),
         effect=does.value,
         scope=kind,
         scope_key=key,
-        server=tool.partition("__")[0] if "__" in tool else "",
+        server=server_of(core, tool),
         tool=tool,
         schema_digest="",
-        conditions=[condition(one).to_json() for one in when or ()],
-        created_by=f"cli:local/{account()}",
-        created_name=account(),
+        conditions=[_condition(one).to_json() for one in when],
+        created_by=by.key,
+        created_name=by.label,
         created_at=time.time(),
         expires_at=None if until is None else until.replace(tzinfo=UTC).timestamp(),
         uses_left=uses,
+        note=note or None,
     )
-    asyncio.run(_add(Database(load(config).database), rule, yes))
-
-
-async def _add(db: Database, rule: RuleRow, yes: bool) -> None:
     try:
-        async with db.read() as tx:
-            past = await scope.calls_of_tool(tx, rule.server, rule.tool, limit=_PAST)
-        met = [one for one in past if covers(rule, server=one.server, tool=one.name, args=one.args)]
-        print(rule_line(rule))
-        told = f"Of the last {len(past)} calls of {rule.tool} it would have met {len(met)}."
-        print(inert(told))
-        if not yes and not typer.confirm("Save it?"):
-            print("Nothing was saved.")
-            return
-        async with db.transaction("make_rule") as tx:
-            await rules.add(tx, rule)
-            await _record(tx, "rule_made", rule)
+        async with _told(core, rule):
+            if (refused := refused_to_make(core, rule, by)) is not None:
+                _fail(refused)
+            async with core.db.read() as tx:
+                past = await preview(tx, rule)
+            print(inert(sentence(rule, here=False)))
+            print(inert(past.sentence))
+            if not yes and not typer.confirm("Save it?"):
+                print("Nothing was saved.")
+                return
+            await make(core, rule, by=by, via="cli")
+    except QuestionError as error:
+        _fail(str(error))
     finally:
-        await db.close()
+        await core.db.close()
     print(f"{rule.id} is in force.")
 
 
-@rules_cli.command()
-def revoke(
+@contextlib.asynccontextmanager
+async def _told(core: Core, rule: RuleRow) -> AsyncIterator[None]:
+    """While the server of the tool tells of it: a rule that allows is for the tool as it is."""
+    async with contextlib.AsyncExitStack() as started:
+        found = [one for agent in core.agents.values() for one in agent.sources]
+        source = next((one for one in found if one.name == rule.server), None)
+        if source is not None and rule.effect == Effect.ALLOW:
+            started.push_async_callback(source.stop)
+            await source.start()
+        yield
+
+
+@rules_cli.command("revoke")
+def revoked(
     id: Annotated[str, typer.Argument(help="The id of the rule.")],
     config: ConfigOption = DEFAULT_PATH,
 ) -> None:
     """Ends a rule; calls that it let run before are not called back."""
-    asyncio.run(_revoke(Database(load(config).database), id))
+    asyncio.run(_revoke(_core(load(config)), id))
 
 
-async def _revoke(db: Database, rule_id: str) -> None:
+async def _revoke(core: Core, rule_id: str) -> None:
     try:
-        async with db.transaction("revoke_rule") as tx:
-            rule = await rules.get(tx, rule_id)
-            by = f"cli:local/{account()}"
-            if rule is None or not await rules.revoke(tx, rule_id, by=by, now=time.time()):
-                print(f"No rule {rule_id} is in force.", file=sys.stderr)
-                raise typer.Exit(1)
-            await _record(tx, "rule_revoked", rule)
+        await revoke(core, rule_id, by=_operator(), via="cli")
+    except QuestionError as error:
+        _fail(str(error))
     finally:
-        await db.close()
+        await core.db.close()
     print(f"{rule_id} is no longer in force.")
 
 
-async def _record(tx: Tx, event: str, rule: RuleRow) -> None:
-    by = f"cli:local/{account()}"
-    about = {"rule": rule.id, "tool": rule.tool, "effect": rule.effect, "scope": rule.scope_key}
-    await audit.record(
-        tx, event, now=time.time(), actor=by, via="cli", conditions=rule.conditions, **about
+def _fail(sentence: str) -> NoReturn:
+    """Raises typer.Exit with 1."""
+    print(sentence, file=sys.stderr)
+    raise typer.Exit(1)
+
+
+def _core(settings: Config) -> Core:
+    """The agents are left out where they cannot be loaded, as without the keys of their models:
+    then no rule that allows can be made."""
+    clock, db = WallClock(), Database(settings.database)
+    agents: dict[str, Agent] = {}
+    with contextlib.suppress(ConfigError):
+        agents = agents_of(settings, clock)
+    return Core(
+        db=db,
+        clock=clock,
+        wake=EmbeddedEngine(db, clock).wake,
+        policies=policies_of(settings),
+        agents=agents,
     )
 
 
-def condition(text: str) -> Condition:
-    """`amount>=100` and the like. Raises ConfigError, a sentence."""
-    found = _CONDITION.fullmatch(text)
-    if found is None:
-        raise ConfigError(f"--when {text!r} is no condition: write one like amount>=100.")
-    name, sign, value = found.groups()
+def _operator() -> Actor:
+    return Actor(CLI, "local", account())
+
+
+def _condition(text: str) -> Condition:
+    """Raises ConfigError, a sentence."""
     try:
-        match sign:
-            case "=":
-                return Condition(name, Comparison.EQUAL, _value(value))
-            case ">=":
-                return Condition(name, Comparison.RANGE, [_value(value), None])
-            case "<=":
-                return Condition(name, Comparison.RANGE, [None, _value(value)])
-            case "in":
-                return Condition(name, Comparison.ONE_OF, [_value(one) for one in value.split(",")])
-            case _:
-                return Condition(name, Comparison.UNDER, value)
+        return condition(text)
     except BadRule as error:
         raise ConfigError(f"--when {text!r}: {error}") from error
 
 
-def _value(text: str) -> Any:
-    """As JSON where it is that, else the text itself."""
+def _place(where: str) -> tuple[str, str]:
+    """Raises ConfigError, a sentence."""
     try:
-        return json.loads(text)
-    except ValueError:
-        return text.strip()
-
-
-def _scope(where: str) -> tuple[str, str]:
-    surface, colon, rest = where.partition(":")
-    organisation, slash, channel = rest.partition("/")
-    if not surface or (colon and not organisation) or (slash and not channel):
-        raise ConfigError(f"--where {where!r} is no place: write one like slack:T0123/C0456.")
-    if channel:
-        return Scope.CHANNEL, where
-    return (Scope.ORGANISATION if organisation else Scope.SURFACE), where
+        return place(where)
+    except BadRule as error:
+        raise ConfigError(f"--where {error}") from error
 
 
 def account() -> str:
-    """Who types this, as the machine knows them."""
+    """Who types this, as the machine knows them; not as the environment says."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user often has no name
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user often has no name
         return f"uid-{os.getuid()}"

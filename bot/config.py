@@ -29,6 +29,7 @@ from bot.core import Agent, ToolSource
 from bot.hours_settings import HoursSettings
 from bot.model import InvalidModel, Model
 from bot.policy_settings import ASKER, Admin, People, PolicySettings, policies_from
+from bot.rule_settings import RuleSettings
 from bot.secrets import ConfigError, secret
 from bot.tool import Tool
 from storage.database import wrong_url
@@ -81,6 +82,7 @@ class Config(BaseSettings):
     people: People = {}
     hours: dict[str, HoursSettings] = {}
     admins: tuple[Admin, ...] = ()
+    rules: tuple[RuleSettings, ...] = ()
     servers: dict[str, dict[str, Any]] = {}
     surfaces: dict[str, dict[str, Any]] = {}
     server: ServerSettings = ServerSettings()

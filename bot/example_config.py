@@ -30,12 +30,20 @@ self_approval = false   # whether the person who asked the agent may approve
 # escalate_to = ["slack:T0123456789/U0987654321"]
 # expires_after = "8h"  # then it does not run; without this it waits for ever
 # hours = "office"      # count these times in working hours only
+# rule_makers = ["slack:T0123456789/U0123456789"]   # people who may make other standing rules
 #
 # [hours.office]
 # zone = "Europe/Berlin"
 # opens = "9:00"
 # closes = "17:30"
 # days = ["mon", "tue", "wed", "thu", "fri"]
+
+# A standing rule (docs/install.md): allow, ask or deny, where and for which arguments.
+# [[rules]]
+# tool = "restart_service"
+# effect = "deny"
+# where = "slack"
+# when = [{ argument = "service", equals = "billing" }]
 
 # An MCP server whose tools the agent may use, as NAME__TOOL (docs/mcp.md); they ask for approval
 # unless you say otherwise. Name it under servers = ["clock"] of an agent.

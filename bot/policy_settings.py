@@ -141,6 +141,8 @@ class PolicySettings(Waiting, _Section):
             raise ValueError("has escalate_to but no approvers: name those who may approve first")
         return self
 
+    rule_makers: tuple[Person, ...] = ()
+
     @model_validator(mode="after")
     def _remembers_one(self) -> PolicySettings:
         if self.quorum > 1 and "remember" in self.model_fields_set and self.remember:
@@ -167,6 +169,7 @@ class PolicySettings(Waiting, _Section):
             remind_after=_seconds(self.remind_after),
             escalate_after=_seconds(self.escalate_after),
             expires_after=_seconds(self.expires_after),
+            rule_makers=frozenset(self.rule_makers),
         )
 
 

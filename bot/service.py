@@ -21,8 +21,10 @@ from bot.field import AnswerError, Field
 from bot.groups import with_groups
 from bot.identity import known, learn
 from bot.intake import keep_files
-from bot.question import Purpose, QuestionError, UnknownQuestion, Verb, new_nonce
-from bot.remembering import fields_to_remember
+from bot.question import Purpose, QuestionError, UnknownQuestion, Verb, WrongVerb, new_nonce
+from bot.remember import Remember, sentence
+from bot.remembering import chosen, fields_to_remember, rule_for
+from bot.rulebook import preview
 from bot.surface import (
     Actor,
     Changed,
@@ -151,6 +153,7 @@ class Service:
         sentence they are told."""
         by = await with_groups(self.core, event.actor)
         try:
+            remember = event.remember if event.rule is None else await self._chosen(event)
             ruling = await self.desk.decide(
                 event.nonce,
                 event.verb,
@@ -158,7 +161,7 @@ class Service:
                 via=event.via,
                 response=event.response,
                 lenient=event.lenient,
-                remember=event.remember,
+                remember=remember,
                 arguments=None if event.edited is None else FormAnswer(event.edited),
                 place=event.place,
             )
@@ -273,22 +276,44 @@ class Service:
         if look.card is None:
             return Form(card=None, refusal=look.refusal)
         try:
-            async with self.core.db.read() as tx:
-                row = await questions.by_nonce(tx, nonce)
-                key = None if row is None else row.call_id
-                call = None if key is None else await calls.get(tx, key)
-                chat = None if call is None else await chats.get(tx, call.chat_id)
-            if row is None or call is None or chat is None:
-                return Form(card=None, refusal=str(UnknownQuestion()))
-            if row.purpose != Purpose.APPROVAL:
-                return Form(card=None, refusal=f"This is no approval of {call.name}.")
+            chat, call = await self._asked(nonce)
             actor = await known(self.core, actor)
             return Form(card=look.card, fields=fields(self.core, chat, call, actor))
         except (QuestionError, DatabaseUnavailable) as error:
             return Form(card=None, refusal=str(error))
 
+    async def _asked(self, nonce: str) -> tuple[ChatRow, CallRow]:
+        """What an approval is about. Raises QuestionError."""
+        async with self.core.db.read() as tx:
+            row = await questions.by_nonce(tx, nonce)
+            key = None if row is None else row.call_id
+            call = None if key is None else await calls.get(tx, key)
+            chat = None if call is None else await chats.get(tx, call.chat_id)
+        if row is None or call is None or chat is None:
+            raise UnknownQuestion
+        if row.purpose != Purpose.APPROVAL:
+            raise WrongVerb(f"This is no approval of {call.name}.")
+        return chat, call
+
     async def preview(self, event: Decision) -> Response:
-        raise NotImplementedError
+        try:
+            remember = await self._chosen(event)
+            chat, call = await self._asked(event.nonce)
+            rule = rule_for(self.core, chat, call, event.actor, remember)
+            async with self.core.db.read() as tx:
+                past = await preview(tx, rule)
+        except AnswerError as error:
+            return Response(done=False, sentence=str(error), errors=error.errors)
+        except (QuestionError, DatabaseUnavailable) as error:
+            return Response(done=False, sentence=str(error))
+        return Response(done=True, sentence=f"{sentence(rule)}\n{past.sentence}")
+
+    async def _chosen(self, event: Decision) -> Remember:
+        """What was chosen in the form of `remembering`. Raises QuestionError and AnswerError."""
+        form = await self.remembering(event.nonce, event.actor, place=event.place)
+        if form.card is None:
+            raise QuestionError(form.refusal)
+        return chosen(form.fields, event.rule or {})
 
     async def read(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Look:
         """The card behind a nonce, settled or not, if this person may read all of it."""

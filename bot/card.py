@@ -220,7 +220,7 @@ def draw(
     state = _state(QuestionState(question.state))
     asks = question.purpose == Purpose.ASK  # then the arguments are no part of the card
     exact = tuple(Argument(name, _shown(value)) for name, value in call.args.items())
-    arguments = tuple(Argument(mask(one.name), mask_named(one.name, one.value)) for one in exact)
+    arguments = tuple(_argument(name, value) for name, value in call.args.items())
     unread = None if asks else unreachable(call, attached)
     filed = not asks and attached is Attached.THERE and reach(call.args) is Reach.FILE
     notices = [question.body[key] for key in ("notice", "stale") if question.body.get(key)]
@@ -287,6 +287,13 @@ def _times(question: QuestionRow) -> list[str]:
         then = "and then does not run" if approval else "and then goes on without an answer"
         told.append(f"It expires on {moment(question.expires_at)} {then}.")
     return told
+
+
+def _argument(name: str, value: Any) -> Argument:
+    """With marks for secrets; inside a value a field's name tells of them too."""
+    if isinstance(value, str):
+        return Argument(mask(name), mask_named(name, value))
+    return Argument(mask(name), mask(canonical(mask_all(value))))
 
 
 def _masked(field: Field) -> Field:

@@ -334,3 +334,14 @@ def test_secrets_that_only_a_file_could_hold_are_not_approved_blind() -> None:
     card = draw(approval(), call, "ops", Attached.THERE)
     assert not card.complete
     assert "hold secrets that no file may have" in " ".join(card.notices)
+
+
+@pytest.mark.row("B59")
+def test_a_secret_that_only_its_field_names_is_masked_and_can_be_read_by_who_decides() -> None:
+    key = "a1B2/+c3D4" * 4
+    card = drawn(approval(), aws_secret_access_key=key, env={"password": "hunter2"})
+    assert key not in str(card.arguments)
+    assert "hunter2" not in str(card.arguments)
+    assert "AWS secret key hidden" in str(card.arguments)
+    assert Argument("aws_secret_access_key", key) in card.exact
+    assert card.for_one().arguments == card.exact

@@ -265,6 +265,7 @@ async def test_after_a_while_the_next_approvers_may_decide_too_and_it_runs(
 ) -> None:
     w, chat, effects = await waiting(db, NEXT)
     assert not await decided(w, chat, CYN)
+    assert (await w.service.inbox(CYN, "T1", 1)).text == "Nothing waits for you."
     (card,) = w.surface.cards()
     assert card.deciders == (BEN.key,)
     assert card.notices == ("The next approvers may decide too from 2027-01-15 at 09:00 UTC.",)
@@ -276,7 +277,7 @@ async def test_after_a_while_the_next_approvers_may_decide_too_and_it_runs(
     assert reminders(w)[0].text == f"{OTHERS} `refund` for 1 hour."
     assert CYN.key in reminders(w)[0].mentions
     assert effects == []  # nothing is approved by silence
-    assert len((await w.service.inbox(CYN, "T1", 1)).text.splitlines()) == 1
+    assert "wants to run refund" in (await w.service.inbox(CYN, "T1", 1)).text
     assert await decided(w, chat, CYN)
     assert effects == ["refund A1"]
     (row,) = await audited(chat, "escalated")

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from bot.confusable import imitations
 from bot.field import AnswerError, Field, FieldType, coerce
 from bot.form_schema import SchemaError, fields_from_schema
-from bot.text import is_unseen, visible
+from bot.text import LINES, is_unseen, reveal, visible
 from bot.value import Refused
 from storage.database import canonical
 
@@ -101,10 +102,10 @@ def _enter(one: Editable, args: dict[str, Any], given: Any) -> None:
     if value is None:
         _leave_empty(one, args)
         return
-    if isinstance(value, str) and field.type is FieldType.TEXT and visible(value) != value:
-        raise Refused(_HIDDEN)
     if _shows(field, value):
         return
+    if isinstance(value, str) and field.type is FieldType.TEXT and visible(value) != value:
+        raise Refused(_HIDDEN)
     before = args.get(name)
     if one.as_json:
         parsed = _parsed(str(value))
@@ -165,11 +166,15 @@ def _ends(text: str) -> tuple[str, str]:
 
 
 def _written(value: Any) -> str:
-    """The value for people to read and change: what cannot be seen is an escape of JSON."""
+    """The value for people to read and change: what cannot be seen, or imitates another character,
+    is an escape of JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    imitating = {text[place] for place in imitations(text, strict=True)}
     return re.sub(
         r"[^\n -~]",
-        lambda found: json.dumps(found[0])[1:-1] if is_unseen(found[0]) else found[0],
+        lambda found: (
+            json.dumps(found[0])[1:-1] if found[0] in imitating or is_unseen(found[0]) else found[0]
+        ),
         text,
     )
 
@@ -288,7 +293,7 @@ def _seen_whole(value: Any) -> bool:
     """Whether an input can show every character and digit of it."""
     match value:
         case str():
-            return visible(value) == value
+            return reveal(value, keep=LINES) == value
         case float() | int() if not isinstance(value, bool):
             return len(format(Decimal(str(value)), "f")) <= _NUMBER_LIMIT
         case _:

@@ -483,7 +483,9 @@ def _retold(field: Field, told: Callable[[str], str]) -> Field:
         replace(one, title=told(one.title), description=told(one.description))
         for one in field.choices
     )
-    title, description = told(field.title), told(field.description)
+    title, description = told(field.label), told(field.description)
+    if title == field.name:
+        title = field.title
     if (title, description, choices) == (field.title, field.description, field.choices):
         return field
     return replace(field, title=title, description=description, choices=choices)

@@ -232,7 +232,9 @@ class Desk:
         if by is not None and (surface := self.core.surfaces.get(by.surface)) is not None:
             direct = surface.direct(place.organisation, by.user)
             if direct is not None and await outbox.is_arriving(tx, subject, direct):
-                return True  # pressed before its post was recorded; looked at first: see `sent`
+                # Pressed before its post was recorded (looked at first: see `sent`), and where it
+                # was pressed is known of no copy yet: at least it is no other chat's thread.
+                return await chats.at_place(tx, place) is None
         copies = await outbox.postings_of(tx, subject)
         return any(place.covers(copy.place) for copy in copies)
 

@@ -12,7 +12,7 @@ from bot.core import Core
 from bot.markdown import moment
 from bot.question import NotAllowed, QuestionError
 from bot.rules import BadRule, Effect, conditions_of, covers, effect_of
-from bot.surface import Actor
+from bot.surface import Actor, person_of
 from bot.text import visible
 from bot.tool import Tool
 from storage import audit, chats, rules, scope
@@ -57,9 +57,14 @@ class Preview:
 
 
 async def preview(tx: Tx, rule: RuleRow) -> Preview:
-    """Looks at past calls in the scope of the rule and nowhere else: what it tells, whoever makes
-    the rule reads."""
-    past = await scope.calls_of_rule(tx, rule, limit=PAST)
+    """Looks at past calls in the scope of the rule and nowhere else, and for a person in their own
+    organisation: what it tells, whoever makes the rule reads."""
+    maker = person_of(rule.created_by)
+    past = [
+        (call, chat)
+        for call, chat in await scope.calls_of_rule(tx, rule, limit=PAST)
+        if maker is None or maker.surface == CLI or maker.organisation == chat.organisation
+    ]
     met = [
         call
         for call, chat in past

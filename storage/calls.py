@@ -153,7 +153,9 @@ async def held_since(tx: Tx, call_ids: Sequence[str]) -> dict[str, float]:
 async def digests_declined(tx: Tx, chat_id: str) -> set[str]:
     """What people said no to since one of them last wrote in the chat."""
     last = sa.select(sa.func.max(messages.c.created_at)).where(
-        messages.c.chat_id == chat_id, messages.c.author.is_not(None)
+        messages.c.chat_id == chat_id,
+        messages.c.author.is_not(None),
+        messages.c.on_behalf.is_(None),  # "Ask again" asks for what expired and nothing else
     )
     found = await tx.run(
         sa.select(tool_calls.c.digest).where(

@@ -415,6 +415,23 @@ async def test_a_preview_counts_the_calls_of_whom_the_rule_is_for(db: Database) 
     assert nowhere.sentence == odd.sentence == "There was no such call there yet."
 
 
+async def test_a_preview_shows_a_person_calls_of_their_own_organisation_alone(
+    sqlite_db: Database,
+) -> None:
+    w = product(sqlite_db, call("refund", order="A1"))
+    await w.chat()
+    await w.settle()
+
+    wide: dict[str, Any] = {"scope": "surface", "scope_key": "slack"}
+    elsewhere = replace(BEN, organisation="T2")
+    async with sqlite_db.read() as tx:
+        looked = [
+            (await preview(tx, rule(w, **wide, created_by=by.key))).looked_at
+            for by in (BEN, elsewhere, OPERATOR)
+        ]
+    assert looked == [1, 0, 1]
+
+
 def test_another_server_behind_the_same_name_has_other_tools() -> None:
     def identity(**given: Any) -> list[str | None]:
         return ServerSettings(**given).identity

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import structlog
 
-from bot import commands, drawing, home
+from bot import commands, drawing, home, home_rules
 from bot.card import Card
 from bot.changed import take_change
 from bot.chat import queue
@@ -31,6 +31,7 @@ from bot.surface import (
     Listing,
     Look,
     Message,
+    NewRule,
     Place,
     Response,
 )
@@ -225,6 +226,25 @@ class Service:
                 return Response(done=False, sentence="There is no such task here.")
             actor = await with_groups(self.core, actor)
             return await Tasks(self.core).cancel_by(nonce, actor, via)
+        except DatabaseUnavailable as error:
+            return Response(done=False, sentence=str(error))
+
+    async def rule_form(self, actor: Actor, organisation: str) -> Form:
+        return await home_rules.form(self.core, await with_groups(self.core, actor), organisation)
+
+    async def new_rule(self, event: NewRule) -> Response:
+        try:
+            actor = await with_groups(self.core, event.actor)
+            return await home_rules.take(self.core, replace(event, actor=actor))
+        except DatabaseUnavailable as error:
+            return Response(done=False, sentence=str(error))
+
+    async def revoke_rule(
+        self, rule_id: str, actor: Actor, organisation: str, *, via: str
+    ) -> Response:
+        try:
+            actor = await with_groups(self.core, actor)
+            return await home_rules.revoke(self.core, rule_id, actor, organisation, via=via)
         except DatabaseUnavailable as error:
             return Response(done=False, sentence=str(error))
 

@@ -10,20 +10,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from adapters.slack import actions, apology, blocks, limits, modals, pages
+from adapters.slack import actions, apology, blocks, limits, modals, pages, standing
 from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import SURFACE, Click, Submission, page
 from adapters.slack.homes import Homes
 from adapters.slack.log import quiet
+from adapters.slack.outcome import BROKEN as _BROKEN
+from adapters.slack.outcome import Outcome as _Outcome
+from adapters.slack.outcome import told as _told
 from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import FAILURES, code_of, pointers_of
 from adapters.slack.text import escape
@@ -34,9 +37,9 @@ from bot.surface import (
     Decision,
     DeliveryError,
     Entry,
+    Form,
     GroupDecision,
     Place,
-    Response,
     Verb,
 )
 from storage.database import DatabaseUnavailable
@@ -46,22 +49,10 @@ log = logging.getLogger(__name__)
 _OPEN_SECONDS: Final = 2.0
 _UNKNOWN: Final = "Slack did not say who you are just now, so nothing was done: please try again."
 _UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
-_BROKEN: Final = "Something went wrong here. If the card still has its buttons, please try again."
 _RECORDED: Final = "It is recorded."
 
 Draw = Callable[[Card], modals.View]
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What a person is told: nothing when it counts (the card shows it), else a sentence, or
-    sentences at the inputs of their form. `final`: sending the form again is of no use. `done`:
-    what came of it when it counts, for who does not see the card."""
-
-    sentence: str = ""
-    done: str = ""
-    errors: dict[str, str] = field(default_factory=dict)
-    final: bool = False
+_Found = TypeVar("_Found", Card, Form)
 
 
 class Clicks:
@@ -93,6 +84,12 @@ class Clicks:
                 await self._decide(click, Verb.APPROVE)
             case blocks.REMEMBER:
                 await self._decide(click, Verb.APPROVE, remember=THREAD)
+            case actions.CHOOSE:
+                await self._opened(click, self._form(click), standing.remembering)
+            case actions.NEW_RULE:
+                await self._opened(click, self._form(click), standing.making)
+            case actions.REVOKE:
+                await self._answered(click, lambda actor: self._revoked(click, actor))
             case blocks.DECLINE:
                 await self._decide(click, Verb.DECLINE)
             case blocks.FINISHED:
@@ -130,7 +127,7 @@ class Clicks:
 
     async def send(self, submission: Submission) -> dict[str, Any]:
         """Takes a modal; returns what Slack is answered."""
-        if submission.callback not in (modals.FORM, modals.NOTE):
+        if submission.callback not in {modals.FORM, modals.NOTE, *standing.CALLBACKS}:
             log.warning("A modal that is none of ours was ignored.")
             return {}
         deciding = self._background.start(self._submitted(submission))
@@ -141,11 +138,13 @@ class Clicks:
             self._background.start(self._show_later(view["external_id"], deciding))
             return {"response_action": "push", "view": {**view, "clear_on_close": False}}
         outcome = deciding.result()
+        if outcome.view is not None:
+            return {"response_action": "push", "view": outcome.view}
         if outcome.errors:
             return {"response_action": "errors", "errors": outcome.errors}
         if outcome.sentence:
             return {"response_action": "update", "view": modals.saying(outcome.sentence)}
-        return {}
+        return {"response_action": "clear"} if outcome.over else {}
 
     # Decisions
 
@@ -196,6 +195,12 @@ class Clicks:
         )
         return _Outcome(answer.sentence)
 
+    async def _revoked(self, click: Click, actor: Actor) -> _Outcome:
+        answer = await self._entry.revoke_rule(
+            click.nonce, actor, self._anywhere.organisation, via="slack button"
+        )
+        return _Outcome(answer.sentence)
+
     async def _answered(
         self, click: Click, decided: Callable[[Actor], Awaitable[_Outcome]]
     ) -> None:
@@ -216,6 +221,8 @@ class Clicks:
 
     async def _submitted(self, submission: Submission) -> _Outcome:
         async def decided(actor: Actor) -> _Outcome:
+            if submission.callback in standing.CALLBACKS:
+                return await standing.sent(self._entry, submission, actor, self._anywhere)
             verb = Verb.DECLINE if submission.callback == modals.NOTE else Verb.ANSWER
             card: Card | None = None
             if verb is Verb.DECLINE:
@@ -240,7 +247,8 @@ class Clicks:
             return _told(answer)
 
         outcome = await self._guarded(submission.person, decided)
-        if outcome.sentence and not outcome.final:  # the form stays, with what was typed
+        kept = not outcome.final and submission.callback not in standing.SAVES
+        if outcome.sentence and kept:  # the form stays, with what was typed
             placed = modals.error_everywhere(submission.callback, outcome.sentence)
             return _Outcome(errors=placed)
         return outcome
@@ -269,7 +277,19 @@ class Clicks:
 
     async def _open(self, click: Click, verb: Verb | None, draw: Draw) -> None:
         """Opens the modal for a verb, or (none) for who may read the card."""
-        looking = self._background.start(self._look(click, verb))
+        await self._opened(click, self._look(click, verb), draw)
+
+    async def _opened(
+        self,
+        click: Click,
+        look: Coroutine[Any, Any, _Found | str],
+        draw: Callable[[_Found], modals.View],
+    ) -> None:
+        """Opens a modal for what is looked up; in the place of the one that was pressed in."""
+        looking = self._background.start(look)
+        if click.view:
+            self._background.start(self._fill(click.view, looking, draw))
+            return
         if click.home is not None:  # whoever looks at it has it drawn anew when the form is sent
             self._homes.open(click.person, click.home)
         if self._people.knows(click.person):  # else Slack is asked, and the modal goes first
@@ -281,7 +301,26 @@ class Clicks:
             else:
                 await self._show(click, draw(found))
         elif view_id := await self._show(click, modals.loading()):
-            self._background.start(self._fill(click, view_id, looking, draw))
+            self._background.start(self._fill(view_id, looking, draw))
+
+    async def _form(self, click: Click) -> Form | str:
+        """The form that a button opens, or why this person does not get it."""
+        found: list[Form] = []
+
+        async def asked(actor: Actor) -> _Outcome:
+            place = click.place or self._anywhere
+            form = await (
+                self._entry.rule_form(actor, place.organisation)
+                if click.action == actions.NEW_RULE
+                else self._entry.remembering(click.nonce, actor, place=place)
+            )
+            if not form.fields:
+                return _Outcome(form.refusal or _BROKEN)
+            found.append(form)
+            return _Outcome()
+
+        outcome = await self._guarded(click.person, asked)
+        return found[0] if found else outcome.sentence
 
     async def _look(self, click: Click, verb: Verb | None, nonce: str = "") -> Card | str:
         """The card, or why the person may not see it."""
@@ -316,7 +355,10 @@ class Clicks:
             return ""
 
     async def _fill(
-        self, click: Click, view_id: str, looking: asyncio.Task[Card | str], draw: Draw
+        self,
+        view_id: str,
+        looking: asyncio.Task[_Found | str],
+        draw: Callable[[_Found], modals.View],
     ) -> None:
         found = await looking
         await self._update(
@@ -341,7 +383,8 @@ class Clicks:
         told = outcome.sentence or " ".join(outcome.errors.values()) or _RECORDED
         if outcome.errors:
             told += "\nClose this to go back to your form."
-        view = {**modals.saying(told, last=not outcome.errors), "external_id": external_id}
+        view = outcome.view or modals.saying(told, last=not outcome.errors)
+        view = {**view, "external_id": external_id}
         for pause in (0.2, 1.0, 3.0):  # Slack may not have put the view up yet
             try:
                 await self._client.views_update(external_id=external_id, view=view)
@@ -396,13 +439,6 @@ def _picked(card: Card, index: str) -> Any:
         raise modals.NotOurs("This button does not belong to the question.")
     value = quick.choices[int(index)].value
     return {quick.name: {"selected": [value]} if quick.allow_other else value}
-
-
-def _told(answer: Response) -> _Outcome:
-    if answer.done:
-        return _Outcome(done=answer.sentence)
-    sentence = answer.sentence or " ".join(answer.errors.values()) or _BROKEN
-    return _Outcome(sentence, final=answer.settled is not None)
 
 
 def _named(error: Exception) -> str:

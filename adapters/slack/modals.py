@@ -38,13 +38,18 @@ class NotOurs(ValueError):
 
 
 def form(card: Card) -> View:
+    """What a question asks."""
+    return inputs(card, FORM, "Answer", "Send")
+
+
+def inputs(card: Card, callback: str, title: str, submit: str) -> View:
     """One input per field. Where choices that a menu cuts do not all fit in full before it, the
     hint says where they do; lists too long for Slack's menus become a text input that takes the
     value itself; a form with more inputs than a modal holds says so instead."""
     card = revealed(card)
     for listed, menus in ((True, True), (False, True), (False, False)):
         blocks = _form_blocks(card, listed=listed, menus=menus)
-        view = _view(FORM, card.nonce, "Answer", blocks, submit="Send")
+        view = _view(callback, card.nonce, title, blocks, submit=submit)
         size = len(json.dumps(view, ensure_ascii=False).encode())
         if len(blocks) <= limits.VIEW_BLOCKS and size <= limits.VIEW_BYTES:
             return view

@@ -1,0 +1,63 @@
+"""A standing rule that a person asks for in words or in a form, as the row that it would be."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Final
+
+from bot.core import Core, ToolsUnavailable, new_id
+from bot.rules import Condition, Effect
+from bot.surface import Actor
+from storage.rules import RuleRow, Scope
+
+NOTE: Final = 300  # characters of a note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """The rule that was asked for. `scope`: none was said. `seconds`: how long it holds; None:
+    until it is revoked. `uses`: how often it speaks; None: always. `mine`: for calls that this
+    person alone asked for. `sure`: it is to be saved, not only shown."""
+
+    tool: str
+    effect: Effect
+    conditions: tuple[Condition, ...] = ()
+    scope: Scope | None = None
+    seconds: float | None = None
+    uses: int | None = None
+    mine: bool = False
+    note: str = ""
+    sure: bool = False
+
+
+async def rule_of(core: Core, wish: Wish, scope: Scope, scope_key: str, by: Actor) -> RuleRow:
+    """The rule as it would be now; whether it may be made is for `bot.rulebook` to say."""
+    now = core.now()
+    return RuleRow(
+        id=new_id("rule"),
+        effect=wish.effect.value,
+        scope=scope,
+        scope_key=scope_key,
+        requester=by.key if wish.mine else None,
+        server=await _server(core, wish.tool),
+        tool=wish.tool,
+        schema_digest="",
+        conditions=[one.to_json() for one in wish.conditions],
+        created_by=by.key,
+        created_name=by.label,
+        created_at=now,
+        expires_at=None if wish.seconds is None else now + wish.seconds,
+        uses_left=wish.uses,
+        note=wish.note or None,
+    )
+
+
+async def _server(core: Core, tool: str) -> str:
+    """The server that the tool is of, by what it offers now, else by the tool's name."""
+    for agent in core.agents.values():
+        with contextlib.suppress(ToolsUnavailable):
+            found = await agent.find(tool)
+            if found is not None:
+                return found.server
+    return tool.partition("__")[0] if "__" in tool else ""

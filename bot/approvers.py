@@ -16,6 +16,7 @@ from storage.chats import ChatRow
 
 REQUESTER: Final = "requester"  # among approvers: those who asked the agent
 ANYONE: Final = "anyone but the requester"  # of the organisation, guests and bots left out
+FILE: Final = "file"  # made the standing rules of interlock.toml: no person's key
 
 Who = Callable[[str], str]
 """The person behind a key: people linked across surfaces are one (configuration)."""
@@ -102,12 +103,13 @@ def audience(
         case Purpose.APPROVAL | Purpose.OUTCOME:
             deciders = _able(policy, askers, who)
     quorum = policy.quorum if purpose is Purpose.APPROVAL else 1
+    named = bool(policy.people or REQUESTER in policy.approvers)
+    remember = policy.remember and quorum == 1 and named
     return {
         "policy": policy.name,
         "deciders": sorted(deciders),
-        "remember": policy.remember
-        and quorum == 1
-        and bool(policy.people or REQUESTER in policy.approvers),
+        "remember": remember,
+        "rules": remember or (quorum == 1 and bool(policy.rule_makers)),
         "quorum": quorum,
     }
 
@@ -121,6 +123,23 @@ def may_remember(
     if REQUESTER in policy.approvers:
         named |= {who(one) for one in askers}
     return policy.remember and policy.quorum == 1 and who(key) in named
+
+
+def may_make(policy: Policy, key: str, *, who: Who = themselves) -> bool:
+    """Whether this person may make standing rules about the calls of the policy."""
+    return who(key) in {who(one) for one in policy.rule_makers}
+
+
+def may_allow(
+    policy: Policy, key: str, *, thread: bool, askers: Collection[str], who: Who = themselves
+) -> bool:
+    """Whether the word of this person lets later calls run unasked, wherever or in one `thread`
+    only. What several people must approve is never remembered."""
+    if policy.quorum > 1:
+        return False
+    if may_make(policy, key, who=who):
+        return True
+    return thread and may_remember(policy, key, askers=askers, who=who)
 
 
 def _able(policy: Policy, askers: Collection[str], who: Who = themselves) -> frozenset[str]:

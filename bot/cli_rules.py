@@ -8,13 +8,12 @@ import asyncio
 import getpass
 import json
 import os
-import re
 import sys
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import typer
 
@@ -22,7 +21,10 @@ from bot.cli_options import ConfigOption, JsonOption
 from bot.config import DEFAULT_PATH, load
 from bot.core import new_id
 from bot.listing import rule_line
-from bot.rules import BadRule, Comparison, Condition, covers
+from bot.remember import sentence
+from bot.rule_text import condition
+from bot.rulebook import preview
+from bot.rules import BadRule, Condition
 from bot.secrets import ConfigError
 from storage import audit, rules, scope
 from storage.database import Database, Tx
@@ -30,9 +32,6 @@ from storage.rules import RuleRow, Scope
 from storage.scope import EVERYTHING
 
 rules_cli = typer.Typer(help="The standing rules.")
-
-_PAST: Final = 200  # calls that a preview looks at
-_CONDITION: Final = re.compile(r"\s*([\w.-]+)\s*(>=|<=|=|\bin\b|\bunder\b)\s*(.+?)\s*", re.DOTALL)
 
 
 class Does(StrEnum):
@@ -92,7 +91,7 @@ def add(
         server=tool.partition("__")[0] if "__" in tool else "",
         tool=tool,
         schema_digest="",
-        conditions=[condition(one).to_json() for one in when or ()],
+        conditions=[_condition(one).to_json() for one in when or ()],
         created_by=f"cli:local/{account()}",
         created_name=account(),
         created_at=time.time(),
@@ -105,10 +104,9 @@ def add(
 async def _add(db: Database, rule: RuleRow, yes: bool) -> None:
     try:
         async with db.read() as tx:
-            past = await scope.calls_of_tool(tx, rule.server, rule.tool, limit=_PAST)
-        met = [one for one in past if covers(rule, server=one.server, tool=one.name, args=one.args)]
-        print(rule_line(rule))
-        print(f"Of the last {len(past)} calls of {rule.tool} it would have met {len(met)}.")
+            past = await preview(tx, rule)
+        print(sentence(rule, here=False))
+        print(past.sentence)
         if not yes and not typer.confirm("Save it?"):
             print("Nothing was saved.")
             return
@@ -151,34 +149,12 @@ async def _record(tx: Tx, event: str, rule: RuleRow) -> None:
     )
 
 
-def condition(text: str) -> Condition:
-    """`amount>=100` and the like. Raises ConfigError, a sentence."""
-    found = _CONDITION.fullmatch(text)
-    if found is None:
-        raise ConfigError(f"--when {text!r} is no condition: write one like amount>=100.")
-    name, sign, value = found.groups()
+def _condition(text: str) -> Condition:
+    """Raises ConfigError, a sentence."""
     try:
-        match sign:
-            case "=":
-                return Condition(name, Comparison.EQUAL, _value(value))
-            case ">=":
-                return Condition(name, Comparison.RANGE, [_value(value), None])
-            case "<=":
-                return Condition(name, Comparison.RANGE, [None, _value(value)])
-            case "in":
-                return Condition(name, Comparison.ONE_OF, [_value(one) for one in value.split(",")])
-            case _:
-                return Condition(name, Comparison.UNDER, value)
+        return condition(text)
     except BadRule as error:
         raise ConfigError(f"--when {text!r}: {error}") from error
-
-
-def _value(text: str) -> Any:
-    """As JSON where it is that, else the text itself."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text.strip()
 
 
 def _scope(where: str) -> tuple[str, str]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bot.approvers import Policy, askers_of, may_remember, refusal
+from bot.approvers import Policy, askers_of, refusal
 from bot.card import outcome_sentence
 from bot.closing import redraw, supersede_open
-from bot.core import Core, Job, new_id
+from bot.core import Core, Job
 from bot.drawing import unread
 from bot.editing import edited
 from bot.effect import Case, Effect, effect_of
@@ -27,14 +27,15 @@ from bot.question import (
     question_of,
 )
 from bot.quorum import Tally, tally
-from bot.remember import Remember, rule_of
+from bot.remember import Remember, sentence
+from bot.remembering import rule_of_case
+from bot.rulebook import keep
 from bot.surface import Actor, Place
-from storage import audit, calls, chats, outbox, questions, rules
+from storage import audit, calls, chats, outbox, questions
 from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
 from storage.database import Tx
 from storage.questions import DecisionRow, QuestionRow, QuestionState
-from storage.rules import Scope
 
 API = "api"  # a program, which has the arguments whole; surfaces name themselves
 
@@ -183,7 +184,7 @@ class Desk:
             effect = effect_of(case)
             if arguments is not None:
                 effect = replace(effect, values={**effect.values, **edited(self.core, case)})
-            await self._remember(tx, case)
+            effect = await self._remember(tx, case, effect)
             counted = await self._count(tx, case, effect)
         except (QuestionError, AnswerError) as error:
             return error
@@ -247,29 +248,13 @@ class Desk:
             at=question.settled_at or 0.0,
         )
 
-    async def _remember(self, tx: Tx, case: Case) -> None:
-        if case.remember is None:
-            return
-        if case.arguments is not None:
-            raise QuestionError("A call that was changed is approved once: leave one of the two.")
-        if case.remember.scope is not Scope.CHAT:
-            raise QuestionError("An approval can be remembered for this thread only.")
-        policy, askers = case.policy, askers_of(case.call, case.chat)
-        if not may_remember(policy, case.by.key, askers=askers, who=self.core.policies.who):
-            raise NotAllowed(
-                f"The policy {policy.name} does not let your approvals of {case.call.name} be "
-                "remembered; approve it once."
-            )
-        rule = rule_of(
-            case.remember,
-            rule_id=new_id("rule"),
-            chat=case.chat,
-            call=case.call,
-            by=case.by,
-            requester=None,
-            now=self.core.now(),
-        )
-        await rules.add(tx, rule)
+    async def _remember(self, tx: Tx, case: Case, effect: Effect) -> Effect:
+        """Keeps the standing rule that comes of it, whose words the settled card says."""
+        rule = rule_of_case(self.core, case)
+        if rule is None:
+            return effect
+        await keep(self.core, tx, rule, via=case.via, call=case.call)
+        return replace(effect, response={**effect.response, "promise": sentence(rule)})
 
     async def _void(self, tx: Tx, case: Case, via: str) -> QuestionError:
         """The stored call is no longer what the card showed: nothing runs (row B52)."""

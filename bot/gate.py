@@ -12,11 +12,19 @@ from typing import Any
 
 import structlog
 
-from bot.approvers import Policy, Who, may_remember, themselves, unreachable
+from bot.approvers import (
+    FILE,
+    REQUESTER,
+    Policy,
+    Who,
+    may_allow,
+    themselves,
+    unreachable,
+)
 from bot.rules import Effect, covers, effect_of, strongest
 from bot.tool import Tool, Verdict
 from storage.database import canonical
-from storage.rules import RuleRow
+from storage.rules import RuleRow, Scope
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +46,9 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class AskFirst:
-    """A person decides."""
+    """A person decides. `rule` is the standing rule without which it would have run."""
+
+    rule: RuleRow | None = None
 
 
 Answer = Run | Deny | AskFirst
@@ -83,18 +93,23 @@ def gate(
     verdict = own_rule(tool, args)
     if verdict is Verdict.DENY:
         return Deny(f"The call to {tool.name} was denied by its approval rule.")
-    rule = strongest(
+    speaking = [
         one for one in rules if _speaks(one, tool, args, policy=policy, askers=askers, who=who)
-    )
+    ]
+    rule = strongest(speaking)
     effect = None if rule is None else effect_of(rule)
     if rule is not None and effect is Effect.DENY:
         return Deny(f"{tool.name} is denied by a standing rule of {rule.created_name}.", rule)
-    if verdict is Verdict.RUN and not policy.ask and effect is not Effect.ASK:
+    free = verdict is Verdict.RUN and not policy.ask
+    if free and effect is not Effect.ASK:
         return Run()
     if effect is Effect.ALLOW:
         return Run(rule)
     impossible = unreachable(policy, askers=askers, tool=tool.name, who=who)
-    return Deny(impossible) if impossible else AskFirst()
+    if impossible:
+        return Deny(impossible)
+    asks = free or any(effect_of(one) is Effect.ALLOW for one in speaking)
+    return AskFirst(rule if asks else None)
 
 
 def _speaks(
@@ -107,14 +122,29 @@ def _speaks(
     who: Who,
 ) -> bool:
     """Whether a rule in force counts for this call. One that allows counts only for the tool as it
-    was when the rule was made, only while its maker may still make it, and only where nobody but
-    its requester asked."""
+    was when the rule was made, only on the word of somebody whose word still counts, and only where
+    nobody but its requester asked."""
     if not covers(rule, server=tool.server, tool=tool.name, args=args):
         return False
+    asked = {who(one) for one in askers}
     if effect_of(rule) is not Effect.ALLOW:
-        return rule.requester is None or rule.requester in askers
+        return rule.requester is None or who(rule.requester) in asked
     return (
         rule.schema_digest == tool.schema_digest
-        and (rule.requester is None or set(askers) == {rule.requester})
-        and may_remember(policy, rule.created_by, askers=askers, who=who)
+        and (rule.requester is None or asked == {who(rule.requester)})
+        and not (tool.carrier and not rule.conditions)
+        and _counts(rule, policy=policy, askers=askers, who=who)
     )
+
+
+def _counts(rule: RuleRow, *, policy: Policy, askers: Collection[str], who: Who) -> bool:
+    """Whether the word of who made the rule lets this call run: it is an approval beforehand, so
+    it is as little for their own calls as an approval."""
+    maker = rule.created_by
+    if maker == FILE:
+        return policy.quorum == 1
+    own = who(maker) in {who(one) for one in askers}
+    if own and not (policy.self_approval or REQUESTER in policy.approvers):
+        return False
+    thread = rule.scope == Scope.CHAT
+    return may_allow(policy, maker, thread=thread, askers=askers, who=who)

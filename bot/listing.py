@@ -11,7 +11,7 @@ from bot.card import draw
 from bot.core import Core
 from bot.markdown import age, code, link, moment, short_ids
 from bot.question import Purpose
-from bot.rules import BadRule, Effect, conditions_of, effect_of, sentence
+from bot.rules import BadRule, Effect, conditions_of, effect_of, told
 from bot.surface import Actor, Listing
 from storage import calls, messages, outbox, scope
 from storage.calls import CallRow, CallState
@@ -113,10 +113,10 @@ def rule_line(rule: RuleRow) -> str:
 
 def _when(rule: RuleRow) -> str:
     try:
-        told = sentence(conditions_of(rule.conditions))
+        when = told(conditions_of(rule.conditions))
     except BadRule:
         return " (its conditions cannot be read)"
-    return f" when {code(told, 300)}" if told else ""
+    return f" when {code(when, 300)}" if when else ""
 
 
 async def describe(tx: Tx, chat: ChatRow) -> list[str]:

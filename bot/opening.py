@@ -101,12 +101,16 @@ def _asked_row(
 
 def _audience(core: Core, chat: ChatRow, call: CallRow, purpose: Purpose) -> dict[str, object]:
     policies = core.policies
-    return audience(
+    told = audience(
         policies.of_call(chat.agent, call),
         purpose=purpose,
         askers=askers_of(call, chat),
         who=policies.who,
     )
+    tool = core.tool(chat.agent, call.name)
+    if tool is not None and tool.carrier:
+        told["remember"] = False  # whatever its arguments: at most this exact call, by a form
+    return told
 
 
 async def _open(core: Core, tx: Tx, chat: ChatRow, *rows: QuestionRow) -> None:

@@ -119,6 +119,7 @@ class PolicySettings(_Section):
     self_approval: bool = False
     ask: bool = False
     remember: bool = True
+    rule_makers: tuple[Person, ...] = ()
 
     @model_validator(mode="after")
     def _remembers_one(self) -> PolicySettings:
@@ -141,6 +142,7 @@ class PolicySettings(_Section):
             self_approval=self.self_approval,
             ask=self.ask,
             remember=self.remember,
+            rule_makers=frozenset(self.rule_makers),
         )
 
 

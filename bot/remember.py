@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from bot.rules import Comparison, Condition
+from bot.markdown import moment
+from bot.rules import BadRule, Comparison, Condition, Effect, conditions_of, effect_of, told
 from storage.calls import CallRow
 from storage.chats import ChatRow
 from storage.rules import RuleRow, Scope, scope_key
@@ -49,6 +50,17 @@ class Remember:
         }
 
 
+SPANS: Final = {  # seconds that can be chosen, as people say them
+    3_600.0: "1 hour",
+    86_400.0: "1 day",
+    604_800.0: "1 week",
+    2_592_000.0: "30 days",
+}
+_DOES: Final = {
+    Effect.ALLOW: "runs without asking",
+    Effect.ASK: "is asked about",
+    Effect.DENY: "is refused",
+}
 THREAD = Remember()  # any later call of the tool in this thread, what RubyLLM calls remember
 
 
@@ -86,6 +98,55 @@ def _conditions(chosen: Remember, args: Mapping[str, Any]) -> list[Condition]:
         case What.EXACT:
             return [Condition("", Comparison.EXACT, dict(args))]
         case What.FIELDS:
+            missing = [name for name in chosen.fields if name not in args]
+            if missing or not chosen.fields:
+                raise BadRule("Choose the arguments of this call that have to be the same.")
             return [Condition(name, Comparison.EQUAL, args[name]) for name in chosen.fields]
         case What.TOOL:
             return []
+        case unreachable:
+            assert_never(unreachable)
+
+
+def sentence(rule: RuleRow, *, here: bool = True) -> str:
+    """All that a rule says (row B69): what becomes of which calls, where, until when, how often and
+    for whom. `here`: it is read where the rule holds; else its scope is named. The text is plain
+    and holds what others wrote."""
+    try:
+        when = told(conditions_of(rule.conditions))
+        when = f" when {when}" if when else ""
+    except BadRule:
+        when = " (its conditions cannot be read)"
+    parts = [f"{rule.tool} {does(rule)}{when}", where(rule, here=here), end(rule)]
+    if rule.uses_left is not None:
+        parts.append("once at most" if rule.uses_left == 1 else f"{rule.uses_left} times at most")
+    if rule.requester is not None:
+        parts.append(f"when {rule.requester.rpartition('/')[2]} asks")
+    return f"{', '.join(parts)}."
+
+
+def does(rule: RuleRow) -> str:
+    """What becomes of a call that the rule speaks of."""
+    return _DOES[effect_of(rule)]
+
+
+def where(rule: RuleRow, *, here: bool) -> str:
+    match Scope(rule.scope):
+        case Scope.CHAT:
+            return "in this thread" if here else "in its thread"
+        case Scope.CHANNEL:
+            return "in this channel" if here else f"in {rule.scope_key}"
+        case Scope.ORGANISATION:
+            return "in this whole workspace" if here else f"in {rule.scope_key}"
+        case Scope.SURFACE:
+            return f"everywhere on {rule.scope_key.capitalize()}"
+        case unreachable:
+            assert_never(unreachable)
+
+
+def end(rule: RuleRow) -> str:
+    """Until when it holds."""
+    if rule.expires_at is None:
+        return "until it is revoked"
+    span = SPANS.get(round(rule.expires_at - rule.created_at, 3))
+    return f"for {span}" if span else f"until {moment(rule.expires_at)}"

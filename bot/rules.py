@@ -82,9 +82,10 @@ class Condition:
         """Whether the arguments meet it. `doubt`: what is returned where it cannot be told."""
         if self.test is Comparison.EXACT:
             return same(args, self.value)
-        found, value = _at(args, self.argument)
-        if not found:
-            return False
+        found = [self._fits(value, doubt) for value in _read(args, self.argument)]
+        return bool(found) and (any(found) if doubt else all(found))
+
+    def _fits(self, value: Any, doubt: bool) -> bool:
         match self.test:
             case Comparison.EQUAL:
                 return same(value, self.value)
@@ -94,8 +95,32 @@ class Condition:
                 return _within(value, self.value, doubt)
             case Comparison.UNDER:
                 return _under(value, self.value, doubt)
+            case Comparison.EXACT:
+                return same(value, self.value)
             case unreachable:
                 assert_never(unreachable)
+
+    def excludes(self, other: Condition) -> bool:
+        """Whether no arguments that meet this one can meet the other, even in doubt."""
+        if self.test is Comparison.EXACT:
+            return not other.holds(self.value, doubt=True)
+        if self.argument != other.argument:
+            return False
+        match self.test:
+            case Comparison.EQUAL:
+                return not other._fits(self.value, True)
+            case Comparison.ONE_OF:
+                return not any(other._fits(one, True) for one in self.value)
+            case Comparison.RANGE if other.test is Comparison.RANGE:
+                low, high = self.value
+                least, most = other.value
+                return _below(high, least) or _below(most, low)
+            case _ if other.test is Comparison.EQUAL:
+                return not self._fits(other.value, False)
+            case _ if other.test is Comparison.ONE_OF:
+                return not any(self._fits(one, False) for one in other.value)
+            case _:
+                return False
 
 
 def conditions_of(stored: Any) -> tuple[Condition, ...]:
@@ -134,8 +159,8 @@ def strongest(rules: Iterable[RuleRow]) -> RuleRow | None:
     return found[0] if found else None
 
 
-def sentence(conditions: Sequence[Condition]) -> str:
-    """When the rule speaks; empty: always."""
+def told(conditions: Sequence[Condition]) -> str:
+    """When the rule speaks, in words; empty: always."""
     return " and ".join(one.sentence() for one in conditions)
 
 
@@ -152,16 +177,23 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _at(args: Mapping[str, Any], argument: str) -> tuple[bool, Any]:
-    """The value of an argument; one whose own name has dots wins over the path."""
-    if argument in args:
-        return True, args[argument]
-    value: Any = args
-    for part in argument.split("."):
+def _read(args: Mapping[str, Any], argument: str) -> list[Any]:
+    """The values that a name with dots may mean: of an argument that is called so, and at the end
+    of the path. What is sent beside the one must not hide the other."""
+    found = [args[argument]] if argument in args else []
+    first, *path = argument.split(".")
+    if not path or first not in args:
+        return found
+    value: Any = args[first]
+    for part in path:
         if not isinstance(value, Mapping) or part not in value:
-            return False, None
+            return found
         value = value[part]
-    return True, value
+    return [*found, value]
+
+
+def _below(one: Any, other: Any) -> bool:
+    return one is not None and other is not None and one < other
 
 
 def _within(value: Any, bounds: Sequence[Any], doubt: bool) -> bool:

@@ -19,7 +19,9 @@ from bot.field import AnswerError, Field
 from bot.groups import with_groups
 from bot.intake import keep_files
 from bot.question import QuestionError, UnknownQuestion, Verb, new_nonce
-from bot.remembering import fields_to_remember
+from bot.remember import Remember, sentence
+from bot.remembering import chosen, fields_to_remember, rule_for
+from bot.rulebook import preview
 from bot.surface import (
     Actor,
     Changed,
@@ -149,6 +151,7 @@ class Service:
         sentence they are told."""
         by = await with_groups(self.core, event.actor)
         try:
+            remember = event.remember if event.rule is None else await self._chosen(event)
             ruling = await self.desk.decide(
                 event.nonce,
                 event.verb,
@@ -156,7 +159,7 @@ class Service:
                 via=event.via,
                 response=event.response,
                 lenient=event.lenient,
-                remember=event.remember,
+                remember=remember,
                 place=event.place,
             )
         except AnswerError as error:
@@ -280,20 +283,42 @@ class Service:
         if look.card is None:
             return Form(card=None, refusal=look.refusal)
         try:
-            async with self.core.db.read() as tx:
-                row = await questions.by_nonce(tx, nonce)
-                key = None if row is None else row.call_id
-                call = None if key is None else await calls.get(tx, key)
-                chat = None if call is None else await chats.get(tx, call.chat_id)
-            if call is None or chat is None:
-                return Form(card=None, refusal=str(UnknownQuestion()))
+            chat, call = await self._asked(nonce)
             actor = await with_groups(self.core, actor)
             return Form(card=look.card, fields=fields(self.core, chat, call, actor))
         except (QuestionError, DatabaseUnavailable) as error:
             return Form(card=None, refusal=str(error))
 
+    async def _asked(self, nonce: str) -> tuple[ChatRow, CallRow]:
+        """What a question is about. Raises UnknownQuestion."""
+        async with self.core.db.read() as tx:
+            row = await questions.by_nonce(tx, nonce)
+            key = None if row is None else row.call_id
+            call = None if key is None else await calls.get(tx, key)
+            chat = None if call is None else await chats.get(tx, call.chat_id)
+        if call is None or chat is None:
+            raise UnknownQuestion
+        return chat, call
+
     async def preview(self, event: Decision) -> Response:
-        raise NotImplementedError
+        try:
+            remember = await self._chosen(event)
+            chat, call = await self._asked(event.nonce)
+            rule = rule_for(self.core, chat, call, event.actor, remember)
+            async with self.core.db.read() as tx:
+                past = await preview(tx, rule)
+        except AnswerError as error:
+            return Response(done=False, sentence=str(error), errors=error.errors)
+        except (QuestionError, DatabaseUnavailable) as error:
+            return Response(done=False, sentence=str(error))
+        return Response(done=True, sentence=f"{sentence(rule)}\n{past.sentence}")
+
+    async def _chosen(self, event: Decision) -> Remember:
+        """What was chosen in the form of `remembering`. Raises QuestionError and AnswerError."""
+        form = await self.remembering(event.nonce, event.actor, place=event.place)
+        if form.card is None:
+            raise QuestionError(form.refusal)
+        return chosen(form.fields, event.rule or {})
 
     async def read(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Look:
         """The card behind a nonce, settled or not, if this person may read all of it."""

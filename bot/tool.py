@@ -230,7 +230,9 @@ class Tool:
     """A tool the model may call.
 
     `idempotent`: running it twice does no harm, so a run that was lost is repeated without
-    asking a person. `approval` is judged on the validated arguments, never at definition."""
+    asking a person. `approval` is judged on the validated arguments, never at definition.
+    `carrier`: what it does is all in its arguments (a shell, an HTTP request), so that no standing
+    rule lets it run whatever they are."""
 
     name: str
     description: str
@@ -241,11 +243,20 @@ class Tool:
     arguments: type[pydantic.BaseModel]
     takes_call: bool
     server: str = ""
+    carrier: bool = False
+
+    @property
+    def behind(self) -> Any:
+        """What stands behind the name of its server; None for a tool of our own."""
+        return None
 
     @property
     def schema_digest(self) -> str:
-        """Changes with whatever the model or an approver was told of the tool (row D25)."""
+        """Changes with whatever the model or an approver was told of the tool (row D25), and with
+        the server behind its name."""
         told = [self.server, self.name, self.description, self.parameters]
+        if self.behind is not None:
+            told.append(self.behind)
         return hashlib.sha256(canonical(told).encode()).hexdigest()
 
     def validate(self, given: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -350,7 +361,7 @@ def tool(function: Callable[..., Awaitable[Any]], /) -> Tool: ...
 
 @overload
 def tool(
-    *, approval: Approval = ..., idempotent: bool = ..., name: str = ...
+    *, approval: Approval = ..., idempotent: bool = ..., name: str = ..., carrier: bool = ...
 ) -> Callable[[Callable[..., Awaitable[Any]]], Tool]: ...
 
 
@@ -361,21 +372,27 @@ def tool(
     approval: Approval = "always",
     idempotent: bool = False,
     name: str = "",
+    carrier: bool = False,
 ) -> Tool | Callable[[Callable[..., Awaitable[Any]]], Tool]:
     """Makes a tool of a typed async function; its docstring tells the model what it does.
 
     `approval`: "always" (the default: a person is asked), "never", or a predicate of the
     validated arguments (one object with an attribute each) that returns True to run, False to
-    deny and None to ask. Whatever else it returns or raises denies."""
+    deny and None to ask. Whatever else it returns or raises denies. `carrier`: mark a tool so whose
+    arguments say what it does, like a shell: see Tool."""
 
     def make(function: Callable[..., Awaitable[Any]]) -> Tool:
-        return _make(function, approval, idempotent, name or function.__name__)
+        return _make(function, approval, idempotent, name or function.__name__, carrier)
 
     return make if function is None else make(function)
 
 
 def _make(
-    function: Callable[..., Awaitable[Any]], approval: Approval, idempotent: bool, name: str
+    function: Callable[..., Awaitable[Any]],
+    approval: Approval,
+    idempotent: bool,
+    name: str,
+    carrier: bool,
 ) -> Tool:
     if not inspect.iscoroutinefunction(function):
         raise TypeError(f"The tool {name} must be an async function.")
@@ -404,6 +421,7 @@ def _make(
         function=function,
         arguments=arguments,
         takes_call=takes_call,
+        carrier=carrier,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 import sqlalchemy as sa
 
@@ -175,15 +176,42 @@ def _wider(scope: Scope) -> list[sa.ColumnElement[bool]]:
     ]
 
 
-async def calls_of_tool(tx: Tx, server: str, tool: str, *, limit: int) -> list[CallRow]:
-    """The newest calls of a tool, wherever."""
-    return await tx.rows(
+async def calls_of_rule(tx: Tx, rule: RuleRow, *, limit: int) -> list[tuple[CallRow, ChatRow]]:
+    """The newest calls of the tool of a rule where it speaks, and nowhere else, newest first."""
+    held = sa.join(tool_calls, chats, chats.c.id == tool_calls.c.chat_id)
+    is_call = sa.and_(tool_calls.c.server == rule.server, tool_calls.c.name == rule.tool)
+    newest = (
         sa.select(tool_calls)
-        .where(tool_calls.c.server == server, tool_calls.c.name == tool)
+        .select_from(held)
+        .where(is_call, _held_by(rule))
         .order_by(tool_calls.c.created_at.desc(), tool_calls.c.id)
-        .limit(limit),
-        CallRow,
+        .limit(limit)
     )
+    found = await tx.rows(newest, CallRow)
+    at_id = await _chats(tx, chats.c.id.in_({row.chat_id for row in found}))
+    return [(row, at_id[row.chat_id]) for row in found]
+
+
+def _held_by(rule: RuleRow) -> sa.ColumnElement[bool]:
+    """The chats in which a rule speaks, as storage.rules.scope_key names its scope."""
+    key = rule.scope_key
+    match RuleScope(rule.scope):
+        case RuleScope.CHAT:
+            return chats.c.id == key
+        case RuleScope.CHANNEL:
+            organisation, _, channel = key.partition("/")
+            return sa.and_(_of(organisation), chats.c.channel == channel)
+        case RuleScope.ORGANISATION:
+            return _of(key)
+        case RuleScope.SURFACE:
+            return chats.c.surface == key
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _of(organisation: str) -> sa.ColumnElement[bool]:
+    surface, _, name = organisation.partition(":")
+    return sa.and_(chats.c.surface == surface, chats.c.organisation == name)
 
 
 async def usage(tx: Tx, scope: Scope) -> UsageRow:

@@ -65,7 +65,8 @@ class ServerSettings(_Section):
     """One server: `url` for streamable HTTP, or `command` (with its arguments) for stdio.
 
     `protocol`: `legacy` when its tools ask in the middle of a call as before 2026-07-28.
-    `allow` and `deny` are patterns (`*`, `?`) of the tool names that the server uses.
+    `allow` and `deny` are patterns (`*`, `?`) of the tool names that the server uses, and so are
+    `carriers`: tools whose arguments say all that they do, like a shell (bot.tool.Tool).
     `questions`: the kinds of question taken from it; with `none` it is told that nobody can be
     asked. `approval` counts for every tool that `approval_by_tool` does not name;
     `approval_by_annotation` asks only for tools that say they are destructive (`destructive`), or
@@ -88,6 +89,7 @@ class ServerSettings(_Section):
     protocol: Literal["auto", "legacy"] = "auto"
     allow: tuple[str, ...] = ("*",)
     deny: tuple[str, ...] = ()
+    carriers: tuple[str, ...] = ()
     questions: Literal["both", "form", "page", "none"] = "both"
     approval: Literal["ask", "never"] = "ask"
     approval_by_tool: dict[str, Literal["ask", "never"]] = {}
@@ -189,9 +191,17 @@ class ServerSettings(_Section):
             fnmatchcase(tool, one) for one in self.deny
         )
 
+    def carries(self, tool: str) -> bool:
+        return any(fnmatchcase(tool, one) for one in self.carriers)
+
+    @property
+    def identity(self) -> list[str | None]:
+        """What is behind the name of the server: with it the tools are others. No secret is."""
+        return [self.url, *self.command, self.cwd]
+
     def named_tools(self) -> frozenset[str]:
         """The tools that some setting names outright: the server must offer them."""
-        named = {one for one in self.allow if not set(one) & set("*?[")}
+        named = {one for one in (*self.allow, *self.carriers) if not set(one) & set("*?[")}
         return frozenset(named | set(self.approval_by_tool) | (set(self.fixed) - {"*"}))
 
 

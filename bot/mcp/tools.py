@@ -80,6 +80,10 @@ class McpTool(Tool):
     fixed: Mapping[str, Any]
     link: Link
 
+    @property
+    def behind(self) -> Any:
+        return self.link.settings.identity
+
     def validate(self, given: str | Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the server gets them, with the fixed ones. Raises BadArguments."""
         if isinstance(given, str):
@@ -300,6 +304,7 @@ def tool_of(link: Link, server: str, offered: t.Tool) -> McpTool:
         arguments=pydantic.BaseModel,
         takes_call=True,
         server=server,
+        carrier=settings.carries(offered.name),
         remote=offered.name,
         schema=schema,
         fixed=fixed,

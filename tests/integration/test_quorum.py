@@ -193,7 +193,7 @@ async def test_what_two_must_approve_is_not_remembered_on_the_word_of_one(
     assert w.surface.cards()[0].remember is None
 
     for by in (BEN, CYN):
-        with pytest.raises(NotAllowed, match="does not let your approvals"):
+        with pytest.raises(NotAllowed, match="2 people must approve refund"):
             await question.approve(by=by, remember=THREAD)
 
     assert await chat.pending_questions() == [question]

@@ -11,10 +11,16 @@ from bot.surface import Actor
 from storage import rules
 from storage.database import Database
 from storage.rules import RuleRow
+from tests import world as worlds
 from tests.fakes.model import call
-from tests.world import ANA, BEN, BEN_APPROVES, World, audited, effect, said, world
+from tests.world import ANA, BEN, CYN, World, audited, effect, said
 
-CYN = Actor("slack", "T1", "U_CYN", "Cyn")
+BEN_MAKES = Policy(name="ops", approvers=frozenset({BEN.key}), rule_makers=frozenset({BEN.key}))
+
+
+def world(db: Database, *steps: Any, **options: Any) -> World:
+    """A world where Ben may make any rule."""
+    return worlds.world(db, *steps, **({"policies": [BEN_MAKES]} | options))
 
 
 async def rule(w: World, **given: Any) -> RuleRow:
@@ -160,7 +166,7 @@ async def test_a_rule_is_suspended_when_the_tool_changes(db: Database) -> None:
 
 
 async def test_every_use_leaves_a_line_and_a_row(db: Database) -> None:
-    w = world(db, call("refund", order="A1"), "done", tools=[effect([])], policies=[BEN_APPROVES])
+    w = world(db, call("refund", order="A1"), "done", tools=[effect([])])
     await rule(w)
     chat = await w.chat()
     await w.settle()

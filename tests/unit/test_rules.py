@@ -17,8 +17,8 @@ from bot.rules import (
     conditions_of,
     covers,
     same,
-    sentence,
     strongest,
+    told,
 )
 from storage.rules import RuleRow
 
@@ -218,8 +218,8 @@ def test_conditions_come_back_from_their_row(conditions: list[Condition]) -> Non
 
 
 def test_a_rule_says_in_words_when_it_speaks() -> None:
-    assert sentence([Condition("n", Comparison.RANGE, [None, 100])]) == "n is at most 100"
-    told = sentence(
+    assert told([Condition("n", Comparison.RANGE, [None, 100])]) == "n is at most 100"
+    words = told(
         [Condition("a", Comparison.ONE_OF, ["x", 1]), Condition("p", Comparison.UNDER, "/srv")]
     )
-    assert told == "a is one of “x”, 1 and p is /srv or below it"
+    assert words == "a is one of “x”, 1 and p is /srv or below it"

@@ -1,0 +1,39 @@
+"""A condition of a standing rule as a person types it: `amount>=100`, `env=prod`, `host in a,b`,
+`path under /etc`."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from bot.rules import BadRule, Comparison, Condition
+
+_CONDITION: Final = re.compile(r"\s*([\w.-]+)\s*(>=|<=|=|\bin\b|\bunder\b)\s*(.+?)\s*", re.DOTALL)
+
+
+def condition(text: str) -> Condition:
+    """`amount>=100` and the like. A value is JSON where it is that (`"5"` is a text), else the text
+    itself. Raises BadRule."""
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise BadRule(f"{text[:80]!r} is no condition: write one like amount>=100.")
+    name, sign, value = found.groups()
+    match sign:
+        case "=":
+            return Condition(name, Comparison.EQUAL, _value(value))
+        case ">=":
+            return Condition(name, Comparison.RANGE, [_value(value), None])
+        case "<=":
+            return Condition(name, Comparison.RANGE, [None, _value(value)])
+        case "in":
+            return Condition(name, Comparison.ONE_OF, [_value(one) for one in value.split(",")])
+        case _:
+            return Condition(name, Comparison.UNDER, value)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.strip()

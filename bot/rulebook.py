@@ -1,0 +1,298 @@
+"""What people and the operator do with standing rules outside a card: look at what one would have
+met, make it, revoke it. Every attempt is on record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from bot.approvers import ANYONE, FILE, Policy, askers_of, may_make
+from bot.core import Core
+from bot.markdown import moment
+from bot.question import NotAllowed, QuestionError
+from bot.rules import BadRule, Comparison, Condition, Effect, conditions_of, covers, effect_of
+from bot.surface import Actor
+from bot.text import visible
+from bot.tool import Tool
+from storage import audit, chats, rules, scope
+from storage.calls import CallRow, CallState
+from storage.chats import ChatRow
+from storage.database import Tx, canonical
+from storage.redact import mask_all
+from storage.rules import RuleRow, Scope
+
+CLI: Final = "cli"  # the surface of the operator, who reaches the machine
+PAST: Final = 200  # calls that a preview looks at
+_NEWEST: Final = 5  # of those met that it shows
+_SHOWN: Final = 160  # characters of the arguments of each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a rule would have met of the newest `looked_at` calls of its tool where it would hold;
+    `met` newest first."""
+
+    looked_at: int
+    met: tuple[CallRow, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """In words: how many, and the newest of them. Plain text, with what others wrote in it."""
+        if not self.looked_at:
+            return ["There was no such call there yet."]
+        calls = "the only call" if self.looked_at == 1 else f"the last {self.looked_at} calls"
+        first = f"Of {calls} there it would have met {len(self.met) or 'none'}"
+        declined = sum(one.state == CallState.DECLINED for one in self.met)
+        first += f", of which {declined} did not run because people or rules said no" * bool(
+            declined
+        )
+        shown = self.met[:_NEWEST]
+        lines = [f"{moment(one.created_at)}: {one.name} {_arguments(one)}" for one in shown]
+        return [f"{first}{':' if shown else '.'}", *lines]
+
+    @property
+    def sentence(self) -> str:
+        return "\n".join(self.lines)
+
+
+async def preview(tx: Tx, rule: RuleRow) -> Preview:
+    """Looks at past calls in the scope of the rule and nowhere else: what it tells, whoever makes
+    the rule reads."""
+    past = await scope.calls_of_rule(tx, rule, limit=PAST)
+    met = [
+        call
+        for call, chat in past
+        if covers(rule, server=call.server, tool=call.name, args=call.args)
+        and _asked_by(rule, call, chat)
+    ]
+    return Preview(looked_at=len(past), met=tuple(met))
+
+
+def _arguments(call: CallRow) -> str:
+    shown = visible(canonical(mask_all(call.args)), keep="")
+    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
+
+
+def _asked_by(rule: RuleRow, call: CallRow, chat: ChatRow) -> bool:
+    if rule.requester is None:
+        return True
+    askers = askers_of(call, chat)
+    if effect_of(rule) is Effect.ALLOW:
+        return askers == {rule.requester}
+    return rule.requester in askers
+
+
+def refused_to_make(core: Core, rule: RuleRow, by: Actor) -> str | None:
+    """Why this person may not make this rule, in a sentence; None: they may."""
+    if by.is_bot or by.is_guest or by.is_external:
+        return "Standing rules are made by people of this organisation only."
+    wrong = wrong_with(core, rule)
+    if wrong is not None:
+        return wrong
+    who, might = core.policies.who, list(_policies(core, rule))
+    if effect_of(rule) is not Effect.ALLOW:
+        if by.surface == CLI or any(may_make(one, by.key, who=who) for one in might):
+            return None
+        return (
+            f"You are not among the rule makers of {rule.tool}; somebody who is, or an admin, can "
+            "make this rule."
+        )
+    for one in might:
+        if one.quorum > 1:
+            return (
+                f"The policy {one.name} wants {one.quorum} people for some of these calls of "
+                f"{rule.tool}, so they cannot be allowed beforehand; narrow the rule."
+            )
+        if not may_make(one, by.key, who=who):
+            return _no_maker(one, rule, by)
+    return None
+
+
+def _no_maker(policy: Policy, rule: RuleRow, by: Actor) -> str:
+    if by.surface == CLI:
+        return (
+            f"{by.key} is not linked to a rule maker of the policy {policy.name}: add the key to "
+            "a person of [people] whom rule_makers of that policy names."
+        )
+    return (
+        f"You are not among the rule makers of the policy {policy.name}, which decides about some "
+        f"of these calls of {rule.tool}; somebody who is can make this rule."
+    )
+
+
+def wrong_with(core: Core, rule: RuleRow) -> str | None:
+    """What is wrong with a rule, whoever makes it; None: nothing."""
+    try:
+        conditions = conditions_of(rule.conditions)
+    except BadRule as error:
+        return str(error)
+    allows = effect_of(rule) is Effect.ALLOW
+    tools = _tools(core, rule)
+    if not tools:
+        if not allows and (not core.agents or _may_come(core, rule)):
+            return None
+        return f"No agent here has a tool {rule.tool} now; correct the name."
+    for one in conditions:
+        if one.test is not Comparison.EXACT and not any(_knows(tool, one) for tool in tools):
+            return f"{rule.tool} has no argument {one.argument}; correct the name."
+    if not allows:
+        return None
+    if len({tool.schema_digest for tool in tools}) > 1:
+        return f"Several agents have different tools called {rule.tool}; give them other names."
+    if any(tool.carrier for tool in tools) and not conditions:
+        return (
+            f"{rule.tool} can do anything that its arguments say, so a rule that allows it needs "
+            "conditions on them."
+        )
+    return None
+
+
+def _may_come(core: Core, rule: RuleRow) -> bool:
+    """Whether the tool may be one of a server that did not tell its tools yet."""
+    return any(one.name == rule.server for a in core.agents.values() for one in a.sources)
+
+
+def _tools(core: Core, rule: RuleRow) -> list[Tool]:
+    """The tool of the rule as the agents have it now."""
+    found = (agent.tool(rule.tool) for agent in core.agents.values())
+    return [one for one in found if one is not None and one.server == rule.server]
+
+
+def _knows(tool: Tool, condition: Condition) -> bool:
+    """Whether the tool may have such an argument; a schema that is put together may have any."""
+    schema = tool.parameters
+    if any(part in schema for part in ("allOf", "anyOf", "oneOf", "$ref", "patternProperties")):
+        return True
+    has = set(schema.get("properties", {}))
+    return bool(has & {condition.argument, condition.argument.partition(".")[0]})
+
+
+def _policies(core: Core, rule: RuleRow) -> Iterator[Policy]:
+    """Every policy that might count for a call that the rule speaks of."""
+    conditions = conditions_of(rule.conditions)
+    for agent in core.agents.values():
+        tool = agent.tool(rule.tool)
+        if effect_of(rule) is Effect.ALLOW and (tool is None or tool.server != rule.server):
+            continue
+        for policy in core.policies.all_of(agent.name, rule.tool, rule.server):
+            if not any(one.excludes(other) for one in conditions for other in policy.when):
+                yield policy
+
+
+def suspended(core: Core, rule: RuleRow) -> str:
+    """Why a rule in force does not speak now, as far as that is known here; empty: it does."""
+    if effect_of(rule) is not Effect.ALLOW:
+        return ""
+    tools = _tools(core, rule)
+    if not rule.schema_digest or (
+        tools and all(one.schema_digest != rule.schema_digest for one in tools)
+    ):
+        return "suspended: the tool has changed since"
+    if tools and not rule.conditions and all(one.carrier for one in tools):
+        return "suspended: the tool can do anything that its arguments say"
+    return ""
+
+
+def refused_to_revoke(
+    core: Core, rule: RuleRow, by: Actor, chat: ChatRow | None = None
+) -> str | None:
+    """Why this person may not end this rule; None: they may. `chat`: of a rule for one thread."""
+    if rule.created_by == FILE:
+        return "This rule stands in interlock.toml: an admin can remove it there."
+    if by.surface == CLI:
+        return None
+    who = core.policies.who
+    if by.is_bot or by.is_external:
+        return "Standing rules are revoked by people of this organisation only."
+    mine = {rule.created_by}
+    if effect_of(rule) is Effect.ALLOW:  # without it people are asked: who is for that may do it
+        mine |= {one for one in (rule.requester, chat and chat.requester) if one}
+    if who(by.key) in map(who, mine):
+        return None
+    for agent in core.agents:
+        for policy in core.policies.all_of(agent, rule.tool, rule.server):
+            if may_make(policy, by.key, who=who):
+                return None
+            if effect_of(rule) is Effect.ALLOW and _approves(policy, by, core):
+                return None
+    return "Only who made this rule, a rule maker or an approver of the tool can revoke it."
+
+
+def _approves(policy: Policy, by: Actor, core: Core) -> bool:
+    who = core.policies.who
+    if who(by.key) in {who(one) for one in policy.people}:
+        return True
+    return not by.is_guest and (ANYONE in policy.approvers or bool(by.roles & policy.groups))
+
+
+async def make(core: Core, rule: RuleRow, *, by: Actor, via: str) -> RuleRow:
+    """Makes a rule, in a transaction of its own, and returns it as it is kept: one that allows is
+    for the tool as it is now. Raises QuestionError; the refusal is on record then."""
+    rule = replace(rule, created_by=by.key, created_name=by.label, created_at=core.now())
+    async with core.db.transaction("make_rule") as tx:
+        refused = refused_to_make(core, rule, by)
+        if refused is None:
+            if effect_of(rule) is Effect.ALLOW:
+                rule = replace(rule, schema_digest=_tools(core, rule)[0].schema_digest)
+            await keep(core, tx, rule, via=via)
+        else:
+            await _record(core, tx, "refused", rule, by.key, via, why=refused)
+    if refused is not None:
+        raise NotAllowed(refused)
+    return rule
+
+
+async def keep(core: Core, tx: Tx, rule: RuleRow, *, via: str, call: CallRow | None = None) -> None:
+    """Adds a rule that may be made. `call`: whose approval makes it."""
+    await rules.add(tx, rule)
+    of = {} if call is None else {"chat_id": call.chat_id, "call_id": call.id}
+    await _record(core, tx, "rule_made", rule, rule.created_by, via, **of)
+
+
+async def revoke(core: Core, rule_id: str, *, by: Actor, via: str) -> RuleRow:
+    """Ends a rule, in a transaction of its own; what it let run before goes on. Raises
+    QuestionError; a refusal is on record then."""
+    async with core.db.transaction("revoke_rule") as tx:
+        rule = await rules.get(tx, rule_id)
+        if rule is None:
+            raise QuestionError("There is no such rule.")
+        chat = await _chat(tx, rule)
+        refused = refused_to_revoke(core, rule, by, chat)
+        if refused is not None:
+            await _record(core, tx, "refused", rule, by.key, via, why=refused)
+        elif not await rules.revoke(tx, rule_id, by=by.key, now=core.now()):
+            refused = "This rule was revoked before."
+        else:
+            await _record(core, tx, "rule_revoked", rule, by.key, via)
+    if refused is not None:
+        raise NotAllowed(refused)
+    return rule
+
+
+async def _chat(tx: Tx, rule: RuleRow) -> ChatRow | None:
+    return await chats.get(tx, rule.scope_key) if rule.scope == Scope.CHAT else None
+
+
+async def _record(
+    core: Core, tx: Tx, event: str, rule: RuleRow, by: str, via: str, **more: Any
+) -> None:
+    await audit.record(
+        tx,
+        event,
+        now=core.now(),
+        actor=by,
+        via=via,
+        rule=rule.id,
+        effect=rule.effect,
+        tool=rule.tool,
+        server=rule.server,
+        conditions=rule.conditions,
+        scope=rule.scope,
+        scope_key=rule.scope_key,
+        requester=rule.requester,
+        expires_at=rule.expires_at,
+        uses_left=rule.uses_left,
+        note=rule.note,
+        **more,
+    )

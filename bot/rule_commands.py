@@ -129,7 +129,8 @@ async def _revoke(core: Core, event: Command, word: str) -> str:
                 rule = await rulebook.revoke(core, rule_id, by=event.actor, via=_via(event))
             except QuestionError as error:
                 return str(error)
-            return f"No longer in force: {_told(rule, here=False)} What it let run before is not called back."
+            ended = _told(rule, here=False)
+            return f"No longer in force: {ended} What it let run before is not called back."
         case _:
             return f"Several ids begin with {code(word, 40)}: give more of it."
 

@@ -53,7 +53,9 @@ _YES: Final = re.compile(r"yes\s*", re.IGNORECASE)
 _TESTS: Final = (
     re.compile(rf"{_NAME}\s*(?P<sign>>=|<=|=)\s*(?:{_QUOTED}|{_BARE}){_ENDS}\s*"),
     re.compile(rf"{_NAME}\s+(?P<sign>under)\s+(?:{_QUOTED}|{_BARE}){_ENDS}\s*"),
-    re.compile(rf"{_NAME}\s+(?P<sign>in)\s+(?P<items>(?:{_ITEM})(?:\s*,\s*(?:{_ITEM}))*){_ENDS}\s*"),
+    re.compile(
+        rf"{_NAME}\s+(?P<sign>in)\s+(?P<items>(?:{_ITEM})(?:\s*,\s*(?:{_ITEM}))*){_ENDS}\s*"
+    ),
 )
 
 

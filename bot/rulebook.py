@@ -10,6 +10,7 @@ from typing import Any, Final
 from bot.approvers import ANYONE, FILE, Policy, askers_of, may_make
 from bot.core import Core
 from bot.markdown import moment
+from bot.open_homes import draw_anew
 from bot.question import NotAllowed, QuestionError
 from bot.rules import BadRule, Comparison, Condition, Effect, conditions_of, covers, effect_of
 from bot.surface import Actor
@@ -236,6 +237,7 @@ async def make(core: Core, rule: RuleRow, *, by: Actor, via: str) -> RuleRow:
             if effect_of(rule) is Effect.ALLOW:
                 rule = replace(rule, schema_digest=_tools(core, rule)[0].schema_digest)
             await keep(core, tx, rule, via=via)
+            await draw_anew(core, tx, {by.key})
         else:
             await _record(core, tx, "refused", rule, by.key, via, why=refused)
     if refused is not None:
@@ -265,6 +267,7 @@ async def revoke(core: Core, rule_id: str, *, by: Actor, via: str) -> RuleRow:
             refused = "This rule was revoked before."
         else:
             await _record(core, tx, "rule_revoked", rule, by.key, via)
+            await draw_anew(core, tx, {by.key, rule.created_by})
     if refused is not None:
         raise NotAllowed(refused)
     return rule

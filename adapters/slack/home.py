@@ -224,7 +224,8 @@ def _rules(home: Home) -> list[Block]:
 
 def _rule(rule: Standing) -> Block:
     said = words(
-        (shorten(_line(rule.sentence), _RULE), True), (f"\n{shorten(_line(rule.about), _SAID)}", False)
+        (shorten(_line(rule.sentence), _RULE), True),
+        (f"\n{shorten(_line(rule.about), _SAID)}", False),
     )
     dot = {"type": "text", "text": " · "}
     link = [] if rule.link is None else [dot, {"type": "link", "url": rule.link, "text": "open"}]

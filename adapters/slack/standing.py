@@ -59,7 +59,9 @@ def remembering(form: Form) -> modals.View:
 
 def making(form: Form) -> modals.View:
     """A rule by itself, to be filled in."""
-    drawn = _asking(RULE, "A standing rule decides about calls before anybody is asked.", form.fields)
+    drawn = _asking(
+        RULE, "A standing rule decides about calls before anybody is asked.", form.fields
+    )
     return modals.inputs(drawn, NEW.form, NEW.title, "Preview")
 
 

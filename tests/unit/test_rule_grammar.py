@@ -192,12 +192,27 @@ def test_a_sentence_is_no_command(text: str) -> None:
 
 WORDS = [
     *SHAPE.replace("|", " ").replace("[", " ").replace("]", " ").split(),
-    *("yes", "and", "when", "env=prod", "amount>=3", "host", "in", "a,b", "under", "/srv", "=", ">="),
+    *(
+        "yes",
+        "and",
+        "when",
+        "env=prod",
+        "amount>=3",
+        "host",
+        "in",
+        "a,b",
+        "under",
+        "/srv",
+        "=",
+        ">=",
+    ),
     *('"on call"', "“on call”", "please", "the", "refund", "3", "times", "\n", '"', "NaN", "1e999"),
 ]
 
 
-@given(st.one_of(st.text(max_size=200), st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join)))
+@given(
+    st.one_of(st.text(max_size=200), st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
+)
 def test_reading_never_fails_and_what_is_read_can_be_kept(text: str) -> None:
     for read in (wish, conditions):
         try:
@@ -208,7 +223,9 @@ def test_reading_never_fails_and_what_is_read_can_be_kept(text: str) -> None:
         canonical([one.to_json() for one in tests])
 
 
-@given(st.lists(st.sampled_from(WORDS), max_size=10).map(" ".join), st.sampled_from(["please", "!"]))
+@given(
+    st.lists(st.sampled_from(WORDS), max_size=10).map(" ".join), st.sampled_from(["please", "!"])
+)
 def test_a_word_more_than_the_grammar_has_makes_it_no_command(text: str, more: str) -> None:
     assert not is_command(f"add refund deny {text} {more}") or f"{text} {more}".count("=") > 0
 

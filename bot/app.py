@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -19,6 +19,7 @@ from bot.core import Agent, Core, Job, new_id
 from bot.deliver import Deliverer
 from bot.jobs import POLL_SECONDS, EmbeddedEngine
 from bot.loop import Loop
+from bot.rule_settings import RuleSettings, problems, sync
 from bot.secrets import ConfigError
 from bot.service import Service
 from bot.surface import Adapter, Entry
@@ -55,6 +56,7 @@ class App:
         database: str,
         agents: Mapping[str, Agent],
         policies: Policies,
+        rules: Sequence[RuleSettings] = (),
         clock: Clock | None = None,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
@@ -68,6 +70,7 @@ class App:
             policies=policies,
             agents=agents,
         )
+        self.rules = rules
         self.adapters: list[Adapter] = []
         self._ready = False
 
@@ -121,15 +124,22 @@ class App:
                 started.push_async_callback(source.stop)
                 await source.start()
             await self._refuse_unapprovable()
+            await self._keep_rules()
             yield
 
     async def _refuse_unapprovable(self) -> None:
         """As for our own tools (bot.config), once the servers have told theirs."""
         agents = self.core.agents
         offered = {name: await agent.offered() for name, agent in agents.items() if agent.sources}
-        problems = without_approver(agents, self.core.policies, offered)
-        if problems and offered:
-            raise ConfigError("\n".join(dict.fromkeys(problems)))
+        wrong = without_approver(agents, self.core.policies, offered)
+        if wrong and offered:
+            raise ConfigError("\n".join(dict.fromkeys(wrong)))
+
+    async def _keep_rules(self) -> None:
+        """The standing rules of the configuration, once all tools are known."""
+        if wrong := list(problems(self.core, self.rules)):
+            raise ConfigError("\n".join(wrong))
+        await sync(self.core, self.rules)
 
     async def _prepare(self) -> None:
         if self.db.sqlite:

@@ -37,6 +37,7 @@ from bot.finding import Health
 from bot.jobs import EmbeddedEngine
 from bot.listing import describe
 from bot.policy_settings import weak
+from bot.rule_settings import problems as rule_problems
 from bot.secrets import ConfigError
 from bot.surface import Actor
 from bot.task import Tasks
@@ -98,6 +99,8 @@ def check(config: ConfigOption = DEFAULT_PATH) -> None:
     settings = load(config)
     problems = without_approver(agents_of(settings, WallClock()), policies_of(settings))
     if problems:
+        raise ConfigError("\n".join(problems))
+    if problems := list(rule_problems(_app(settings).core, settings.rules)):
         raise ConfigError("\n".join(problems))
     for sentence in weak(policies_of(settings)):
         out.print(Text(sentence))
@@ -325,4 +328,10 @@ def _app(settings: Config) -> App:
     problems = without_approver(agents, policies)
     if problems:
         raise ConfigError("\n".join(problems))
-    return App(database=settings.database, agents=agents, policies=policies, clock=clock)
+    return App(
+        database=settings.database,
+        agents=agents,
+        policies=policies,
+        rules=settings.rules,
+        clock=clock,
+    )

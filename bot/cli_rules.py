@@ -1,42 +1,43 @@
 """`interlock rules`: the standing rules, and what the operator adds to them or ends.
 
-An operator's rule asks or denies. Only an approver lets a tool run without asking, on a card."""
+An operator's rule asks or denies. One that allows takes a person whom a policy names as rule maker:
+the operator is one by their key (cli:local/ACCOUNT)."""
 
 from __future__ import annotations
 
 import asyncio
-import getpass
+import contextlib
 import json
 import os
+import pwd
 import sys
 import time
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from bot.cli_options import ConfigOption, JsonOption
-from bot.config import DEFAULT_PATH, load
-from bot.core import new_id
+from bot.clock import WallClock
+from bot.config import DEFAULT_PATH, Config, agents_of, load, policies_of
+from bot.core import Agent, Core, new_id
+from bot.jobs import EmbeddedEngine
 from bot.listing import rule_line
+from bot.question import QuestionError
 from bot.remember import sentence
-from bot.rule_text import condition
-from bot.rulebook import preview
-from bot.rules import BadRule, Condition
+from bot.rule_text import condition, place
+from bot.rulebook import CLI, make, preview, refused_to_make, revoke, server_of
+from bot.rules import BadRule, Condition, Effect
 from bot.secrets import ConfigError
-from storage import audit, rules, scope
-from storage.database import Database, Tx
-from storage.rules import RuleRow, Scope
+from bot.surface import Actor
+from storage import scope
+from storage.database import Database
+from storage.rules import RuleRow
 from storage.scope import EVERYTHING
 
 rules_cli = typer.Typer(help="The standing rules.")
-
-
-class Does(StrEnum):
-    ASK = "ask"
-    DENY = "deny"
 
 
 @rules_cli.callback(invoke_without_command=True)
@@ -47,20 +48,22 @@ def listed(
 ) -> None:
     """The standing rules in force."""
     if context.invoked_subcommand is None:
-        asyncio.run(_listed(Database(load(config).database), as_json))
+        asyncio.run(_listed(_core(load(config)), as_json))
 
 
-async def _listed(db: Database, as_json: bool) -> None:
+async def _listed(core: Core, as_json: bool) -> None:
     try:
-        async with db.read() as tx:
-            found = await scope.rules_in_force(tx, EVERYTHING, time.time())
+        async with core.db.read() as tx:
+            found = await scope.rules_in_force(tx, EVERYTHING, core.now())
     finally:
-        await db.close()
+        await core.db.close()
     if as_json:
         print(json.dumps([asdict(rule) for rule, _ in found]))
         return
     for rule, chat in found:
-        print(f"{rule.id}  {rule_line(rule)}  ({rule.scope_key if chat is None else chat.id})")
+        print(
+            f"{rule.id}  {rule_line(core, rule)}  ({rule.scope_key if chat is None else chat.id})"
+        )
     if not found:
         print("No standing rule is in force.")
 
@@ -68,7 +71,7 @@ async def _listed(db: Database, as_json: bool) -> None:
 @rules_cli.command()
 def add(
     tool: Annotated[str, typer.Argument(help="The tool, as the agent calls it.")],
-    does: Annotated[Does, typer.Option(help="Ask about its calls, or deny them.")],
+    does: Annotated[Effect, typer.Option(help="Allow its calls, ask about them, or deny them.")],
     where: Annotated[
         str, typer.Option(help="surface, surface:WORKSPACE, or surface:WORKSPACE/CHANNEL.")
     ],
@@ -78,75 +81,117 @@ def add(
     ] = None,
     until: Annotated[datetime | None, typer.Option(help="The day it ends on, in UTC.")] = None,
     uses: Annotated[int | None, typer.Option(min=1, help="How often it speaks.")] = None,
+    note: Annotated[str, typer.Option(help="Why it is there.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to save it.")] = False,
     config: ConfigOption = DEFAULT_PATH,
 ) -> None:
-    """Makes a rule that asks about calls or denies them; says first which past calls it meets."""
-    kind, key = _scope(where)
+    """Makes a rule; says first what it promises and which past calls it would have met."""
+    asyncio.run(_add(load(config), tool, does, where, when or [], until, uses, note, yes))
+
+
+async def _add(
+    settings: Config,
+    tool: str,
+    does: Effect,
+    where: str,
+    when: list[str],
+    until: datetime | None,
+    uses: int | None,
+    note: str,
+    yes: bool,
+) -> None:
+    kind, key = _place(where)
+    core, by = _core(settings), _operator()
     rule = RuleRow(
         id=new_id("rule"),
         effect=does.value,
         scope=kind,
         scope_key=key,
-        server=tool.partition("__")[0] if "__" in tool else "",
+        server=server_of(core, tool),
         tool=tool,
         schema_digest="",
-        conditions=[_condition(one).to_json() for one in when or ()],
-        created_by=f"cli:local/{account()}",
-        created_name=account(),
+        conditions=[_condition(one).to_json() for one in when],
+        created_by=by.key,
+        created_name=by.label,
         created_at=time.time(),
         expires_at=None if until is None else until.replace(tzinfo=UTC).timestamp(),
         uses_left=uses,
+        note=note or None,
     )
-    asyncio.run(_add(Database(load(config).database), rule, yes))
-
-
-async def _add(db: Database, rule: RuleRow, yes: bool) -> None:
     try:
-        async with db.read() as tx:
-            past = await preview(tx, rule)
-        print(sentence(rule, here=False))
-        print(past.sentence)
-        if not yes and not typer.confirm("Save it?"):
-            print("Nothing was saved.")
-            return
-        async with db.transaction("make_rule") as tx:
-            await rules.add(tx, rule)
-            await _record(tx, "rule_made", rule)
+        async with _told(core, rule):
+            if (refused := refused_to_make(core, rule, by)) is not None:
+                _fail(refused)
+            async with core.db.read() as tx:
+                past = await preview(tx, rule)
+            print(sentence(rule, here=False))
+            print(past.sentence)
+            if not yes and not typer.confirm("Save it?"):
+                print("Nothing was saved.")
+                return
+            await make(core, rule, by=by, via="cli")
+    except QuestionError as error:
+        _fail(str(error))
     finally:
-        await db.close()
+        await core.db.close()
     print(f"{rule.id} is in force.")
 
 
-@rules_cli.command()
-def revoke(
+@contextlib.asynccontextmanager
+async def _told(core: Core, rule: RuleRow) -> AsyncIterator[None]:
+    """While the server of the tool tells of it: a rule that allows is for the tool as it is."""
+    async with contextlib.AsyncExitStack() as started:
+        found = [one for agent in core.agents.values() for one in agent.sources]
+        source = next((one for one in found if one.name == rule.server), None)
+        if source is not None and rule.effect == Effect.ALLOW:
+            started.push_async_callback(source.stop)
+            await source.start()
+        yield
+
+
+@rules_cli.command("revoke")
+def revoked(
     id: Annotated[str, typer.Argument(help="The id of the rule.")],
     config: ConfigOption = DEFAULT_PATH,
 ) -> None:
     """Ends a rule; calls that it let run before are not called back."""
-    asyncio.run(_revoke(Database(load(config).database), id))
+    asyncio.run(_revoke(_core(load(config)), id))
 
 
-async def _revoke(db: Database, rule_id: str) -> None:
+async def _revoke(core: Core, rule_id: str) -> None:
     try:
-        async with db.transaction("revoke_rule") as tx:
-            rule = await rules.get(tx, rule_id)
-            by = f"cli:local/{account()}"
-            if rule is None or not await rules.revoke(tx, rule_id, by=by, now=time.time()):
-                print(f"No rule {rule_id} is in force.", file=sys.stderr)
-                raise typer.Exit(1)
-            await _record(tx, "rule_revoked", rule)
+        await revoke(core, rule_id, by=_operator(), via="cli")
+    except QuestionError as error:
+        _fail(str(error))
     finally:
-        await db.close()
+        await core.db.close()
     print(f"{rule_id} is no longer in force.")
 
 
-async def _record(tx: Tx, event: str, rule: RuleRow) -> None:
-    by = f"cli:local/{account()}"
-    about = {"rule": rule.id, "tool": rule.tool, "effect": rule.effect, "scope": rule.scope_key}
-    await audit.record(
-        tx, event, now=time.time(), actor=by, via="cli", conditions=rule.conditions, **about
+def _fail(sentence: str) -> NoReturn:
+    """Raises typer.Exit with 1."""
+    print(sentence, file=sys.stderr)
+    raise typer.Exit(1)
+
+
+def _core(settings: Config) -> Core:
+    """The agents are left out where they cannot be loaded, as without the keys of their models:
+    then no rule that allows can be made."""
+    clock, db = WallClock(), Database(settings.database)
+    agents: dict[str, Agent] = {}
+    with contextlib.suppress(ConfigError):
+        agents = agents_of(settings, clock)
+    return Core(
+        db=db,
+        clock=clock,
+        wake=EmbeddedEngine(db, clock).wake,
+        policies=policies_of(settings),
+        agents=agents,
     )
+
+
+def _operator() -> Actor:
+    return Actor(CLI, "local", account())
 
 
 def _condition(text: str) -> Condition:
@@ -157,19 +202,17 @@ def _condition(text: str) -> Condition:
         raise ConfigError(f"--when {text!r}: {error}") from error
 
 
-def _scope(where: str) -> tuple[str, str]:
-    surface, colon, rest = where.partition(":")
-    organisation, slash, channel = rest.partition("/")
-    if not surface or (colon and not organisation) or (slash and not channel):
-        raise ConfigError(f"--where {where!r} is no place: write one like slack:T0123/C0456.")
-    if channel:
-        return Scope.CHANNEL, where
-    return (Scope.ORGANISATION if organisation else Scope.SURFACE), where
+def _place(where: str) -> tuple[str, str]:
+    """Raises ConfigError, a sentence."""
+    try:
+        return place(where)
+    except BadRule as error:
+        raise ConfigError(f"--where {error}") from error
 
 
 def account() -> str:
-    """Who types this, as the machine knows them."""
+    """Who types this, as the machine knows them; not as the environment says."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user often has no name
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user often has no name
         return f"uid-{os.getuid()}"

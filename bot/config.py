@@ -28,6 +28,7 @@ from bot.clock import Clock
 from bot.core import Agent, ToolSource
 from bot.model import InvalidModel, Model
 from bot.policy_settings import ASKER, Admin, People, PolicySettings, policies_from
+from bot.rule_settings import RuleSettings
 from bot.secrets import ConfigError, secret
 from bot.tool import Tool
 from storage.database import wrong_url
@@ -79,6 +80,7 @@ class Config(BaseSettings):
     policies: tuple[PolicySettings, ...] = ()
     people: People = {}
     admins: tuple[Admin, ...] = ()
+    rules: tuple[RuleSettings, ...] = ()
     servers: dict[str, dict[str, Any]] = {}
     surfaces: dict[str, dict[str, Any]] = {}
     server: ServerSettings = ServerSettings()

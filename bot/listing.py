@@ -11,7 +11,9 @@ from bot.card import draw
 from bot.core import Core
 from bot.markdown import age, code, link, moment, short_ids
 from bot.question import Purpose
-from bot.rules import BadRule, Effect, conditions_of, effect_of, told
+from bot.remember import does
+from bot.rulebook import suspended
+from bot.rules import BadRule, conditions_of, told
 from bot.surface import Actor, Listing
 from storage import calls, messages, outbox, scope
 from storage.calls import CallRow, CallState
@@ -24,11 +26,6 @@ from storage.rules import Scope as RuleScope
 from storage.scope import Asked, Scope
 
 PAGE: Final = 10  # lines of one answer
-_DOES: Final = {
-    Effect.ALLOW: "runs without asking",
-    Effect.ASK: "is asked about",
-    Effect.DENY: "is refused",
-}
 _WHERE: Final = {
     RuleScope.CHAT: "in its thread",
     RuleScope.CHANNEL: "in its channel",
@@ -93,22 +90,32 @@ async def rules(core: Core, tx: Tx, where: Scope, page: int) -> Listing:
     """The standing rules in force."""
     found = await scope.rules_in_force(tx, where, core.now())
     lines = [
-        Line(rule.id, False, rule_line(rule), None if chat is None else chat.place)
+        Line(rule.id, False, rule_line(core, rule), None if chat is None else chat.place)
         for rule, chat in found
     ]
     nothing = "No standing rule is in force here: every call is decided by the policies."
     return await _listed(core, [Part.of(lines)], page, "rules", nothing)
 
 
-def rule_line(rule: RuleRow) -> str:
-    """What a rule does, who made it when, and how often it was used."""
+def rule_line(core: Core, rule: RuleRow) -> str:
+    """What a rule does, who made it when and why, how often it was used, and whether it does not
+    speak now."""
     used = "once" if rule.uses == 1 else f"{rule.uses} times" if rule.uses else "never"
+    last = "" if rule.used_at is None else f", last on {moment(rule.used_at)}"
     left = "" if rule.expires_at is None else f", until {moment(rule.expires_at)}"
     left += "" if rule.uses_left is None else f", {rule.uses_left} uses left"
+    for_one = "" if rule.requester is None else f" if {code(_user(rule.requester))} asks"
+    note = "" if not rule.note else f"; {code(rule.note, 200)}"
+    silent = suspended(core, rule)
     return (
-        f"{code(rule.tool)} {_DOES[effect_of(rule)]} {_WHERE[RuleScope(rule.scope)]}{_when(rule)}: "
-        f"{code(rule.created_name)} said so on {moment(rule.created_at)}{left}; used {used}"
+        f"{code(rule.tool)} {does(rule)} {_WHERE[RuleScope(rule.scope)]}{_when(rule)}{for_one}: "
+        f"{code(rule.created_name)} said so on {moment(rule.created_at)}{left}; used {used}{last}"
+        f"{note}{f'; **{silent}**' if silent else ''}"
     )
+
+
+def _user(key: str) -> str:
+    return key.rpartition("/")[2]
 
 
 def _when(rule: RuleRow) -> str:

@@ -1,5 +1,5 @@
-"""A condition of a standing rule as a person types it: `amount>=100`, `env=prod`, `host in a,b`,
-`path under /etc`."""
+"""The parts of a standing rule as a person types them: conditions (`amount>=100`, `env=prod`,
+`host in a,b`, `path under /etc`) and places."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from typing import Any, Final
 
 from bot.rules import BadRule, Comparison, Condition
+from storage.rules import Scope
 
 _CONDITION: Final = re.compile(r"\s*([\w.-]+)\s*(>=|<=|=|\bin\b|\bunder\b)\s*(.+?)\s*", re.DOTALL)
 
@@ -37,3 +38,15 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text.strip()
+
+
+def place(text: str) -> tuple[Scope, str]:
+    """Where a rule holds, as `slack`, `slack:T0123` or `slack:T0123/C0456`. Raises BadRule."""
+    surface, colon, rest = text.partition(":")
+    organisation, slash, channel = rest.partition("/")
+    odd = any(one.isspace() for one in text) or not surface.isalpha()
+    if odd or (colon and not organisation) or (slash and not channel):
+        raise BadRule(f"{text[:80]!r} is no place: write one like slack:T0123/C0456.")
+    if channel:
+        return Scope.CHANNEL, text
+    return (Scope.ORGANISATION if organisation else Scope.SURFACE), text

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.core import Core, ToolsUnavailable, new_id
+from bot.rulebook import server_of
 from bot.rules import Condition, Effect
 from bot.surface import Actor
 from storage.rules import RuleRow, Scope
@@ -33,6 +34,9 @@ class Wish:
 
 async def rule_of(core: Core, wish: Wish, scope: Scope, scope_key: str, by: Actor) -> RuleRow:
     """The rule as it would be now; whether it may be made is for `bot.rulebook` to say."""
+    for agent in core.agents.values():
+        with contextlib.suppress(ToolsUnavailable):
+            await agent.find(wish.tool)  # a server tells its tools when it is asked
     now = core.now()
     return RuleRow(
         id=new_id("rule"),
@@ -40,7 +44,7 @@ async def rule_of(core: Core, wish: Wish, scope: Scope, scope_key: str, by: Acto
         scope=scope,
         scope_key=scope_key,
         requester=by.key if wish.mine else None,
-        server=await _server(core, wish.tool),
+        server=server_of(core, wish.tool),
         tool=wish.tool,
         schema_digest="",
         conditions=[one.to_json() for one in wish.conditions],
@@ -51,13 +55,3 @@ async def rule_of(core: Core, wish: Wish, scope: Scope, scope_key: str, by: Acto
         uses_left=wish.uses,
         note=wish.note or None,
     )
-
-
-async def _server(core: Core, tool: str) -> str:
-    """The server that the tool is of, by what it offers now, else by the tool's name."""
-    for agent in core.agents.values():
-        with contextlib.suppress(ToolsUnavailable):
-            found = await agent.find(tool)
-            if found is not None:
-                return found.server
-    return tool.partition("__")[0] if "__" in tool else ""

@@ -91,7 +91,7 @@ def refused_to_make(core: Core, rule: RuleRow, by: Actor) -> str | None:
     wrong = wrong_with(core, rule)
     if wrong is not None:
         return wrong
-    who, might = core.policies.who, list(_policies(core, rule))
+    who, might = core.policies.who, list(policies_of(core, rule))
     if effect_of(rule) is not Effect.ALLOW:
         if by.surface == CLI or any(may_make(one, by.key, who=who) for one in might):
             return None
@@ -131,7 +131,7 @@ def wrong_with(core: Core, rule: RuleRow) -> str | None:
     allows = effect_of(rule) is Effect.ALLOW
     tools = _tools(core, rule)
     if not tools:
-        if not allows and (not core.agents or _may_come(core, rule)):
+        if not allows and (not core.agents or _of_server(core, rule)):
             return None
         return f"No agent here has a tool {rule.tool} now; correct the name."
     for one in conditions:
@@ -149,9 +149,28 @@ def wrong_with(core: Core, rule: RuleRow) -> str | None:
     return None
 
 
-def _may_come(core: Core, rule: RuleRow) -> bool:
-    """Whether the tool may be one of a server that did not tell its tools yet."""
+def unknown(core: Core, rule: RuleRow) -> bool:
+    """Whether it is of a server that did not tell of such a tool, and may do so later."""
+    return not _tools(core, rule) and _of_server(core, rule)
+
+
+def _of_server(core: Core, rule: RuleRow) -> bool:
     return any(one.name == rule.server for a in core.agents.values() for one in a.sources)
+
+
+def server_of(core: Core, tool: str) -> str:
+    """The server of a tool, by the name that the model calls it; empty: it is our own."""
+    if any(one.name == tool for agent in core.agents.values() for one in agent.tools):
+        return ""
+    return tool.partition("__")[0] if "__" in tool else ""
+
+
+def pinned(core: Core, rule: RuleRow) -> RuleRow:
+    """A rule that allows, for the tool as it is now; others, and where it is not known, as is."""
+    tools = _tools(core, rule)
+    if effect_of(rule) is not Effect.ALLOW or not tools:
+        return rule
+    return replace(rule, schema_digest=tools[0].schema_digest)
 
 
 def _tools(core: Core, rule: RuleRow) -> list[Tool]:
@@ -169,7 +188,7 @@ def _knows(tool: Tool, condition: Condition) -> bool:
     return bool(has & {condition.argument, condition.argument.partition(".")[0]})
 
 
-def _policies(core: Core, rule: RuleRow) -> Iterator[Policy]:
+def policies_of(core: Core, rule: RuleRow) -> Iterator[Policy]:
     """Every policy that might count for a call that the rule speaks of."""
     conditions = conditions_of(rule.conditions)
     for agent in core.agents.values():
@@ -234,8 +253,7 @@ async def make(core: Core, rule: RuleRow, *, by: Actor, via: str) -> RuleRow:
     async with core.db.transaction("make_rule") as tx:
         refused = refused_to_make(core, rule, by)
         if refused is None:
-            if effect_of(rule) is Effect.ALLOW:
-                rule = replace(rule, schema_digest=_tools(core, rule)[0].schema_digest)
+            rule = pinned(core, rule)
             await keep(core, tx, rule, via=via)
             await draw_anew(core, tx, {by.key})
         else:
@@ -263,14 +281,21 @@ async def revoke(core: Core, rule_id: str, *, by: Actor, via: str) -> RuleRow:
         refused = refused_to_revoke(core, rule, by, chat)
         if refused is not None:
             await _record(core, tx, "refused", rule, by.key, via, why=refused)
-        elif not await rules.revoke(tx, rule_id, by=by.key, now=core.now()):
+        elif not await take_back(core, tx, rule, by=by.key, via=via):
             refused = "This rule was revoked before."
         else:
-            await _record(core, tx, "rule_revoked", rule, by.key, via)
             await draw_anew(core, tx, {by.key, rule.created_by})
     if refused is not None:
         raise NotAllowed(refused)
     return rule
+
+
+async def take_back(core: Core, tx: Tx, rule: RuleRow, *, by: str, via: str) -> bool:
+    """Ends a rule that may be ended; False when it had ended."""
+    if not await rules.revoke(tx, rule.id, by=by, now=core.now()):
+        return False
+    await _record(core, tx, "rule_revoked", rule, by, via)
+    return True
 
 
 async def _chat(tx: Tx, rule: RuleRow) -> ChatRow | None:

@@ -190,13 +190,17 @@ class CallRunner:
         match verdict:
             case Run(rule):
                 return await self._allowed_by(tx, row, rule)
-            case Deny(reason):
+            case Deny(reason, rule):
+                if rule is not None and not await self._used(tx, row, rule):
+                    return False
                 await self._refuse(tx, row, "denied", reason, to=CallState.DECLINED)
                 await tell_admins(self.core, tx, chat, row, reason)
                 return False
-            case AskFirst():
+            case AskFirst(rule):
                 if await self._still_approved(tx, row, approvers):
                     return True
+                if rule is not None and not await self._used(tx, row, rule):
+                    return False
                 await calls.move(
                     tx, row.id, was=[CallState.READY], to=CallState.WAITING, allowed_by=None
                 )
@@ -210,11 +214,18 @@ class CallRunner:
         kind, _, rule_id = (row.allowed_by or "").partition(":")
         if rule is None or kind != "rule" or rule_id == rule.id:
             return True
-        if not await rules.count_use(tx, rule.id, self.core.now()):
-            return False  # ended this moment: the next look judges anew
+        if not await self._used(tx, row, rule):
+            return False
         await calls.move(
             tx, row.id, was=[CallState.READY], to=CallState.READY, allowed_by=f"rule:{rule.id}"
         )
+        return True
+
+    async def _used(self, tx: Tx, row: CallRow, rule: RuleRow) -> bool:
+        """Counts a use of a rule and tells of it; False: it ended this moment, and the next look
+        judges anew."""
+        if not await rules.count_use(tx, rule.id, self.core.now()):
+            return False
         await tell_rule_use(self.core, tx, self.held.chat, row, rule)
         return True
 

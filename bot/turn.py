@@ -274,10 +274,11 @@ class TurnRunner:
     ) -> CallRow:
         now = self.core.now()
         chat = self.held.chat
-        state, result, allowed_by = self._judge(round_, proposal)
-        while allowed_by is not None and not await rules.count_use(tx, allowed_by.id, now):
-            round_.in_force.remove(allowed_by)  # its last use was taken just now
-            state, result, allowed_by = self._judge(round_, proposal)
+        state, result, rule = self._judge(round_, proposal)
+        while rule is not None and not await rules.count_use(tx, rule.id, now):
+            round_.in_force.remove(rule)  # its last use was taken just now
+            state, result, rule = self._judge(round_, proposal)
+        allowed = rule is not None and state is CallState.READY
         row = CallRow(
             id=new_id("call"),
             chat_id=chat.id,
@@ -291,15 +292,15 @@ class TurnRunner:
             digest=proposal.digest,
             schema_digest=proposal.schema,
             state=state,
-            allowed_by=None if allowed_by is None else f"rule:{allowed_by.id}",
+            allowed_by=f"rule:{rule.id}" if rule is not None and allowed else None,
             outcome=None if result is None else "refused",
             result=result,
             created_at=now,
             settled_at=None if result is None else now,
         )
         await calls.add(tx, row)
-        if allowed_by is not None:
-            await tell_rule_use(self.core, tx, chat, row, allowed_by)
+        if rule is not None:
+            await tell_rule_use(self.core, tx, chat, row, rule)
         if result is not None:
             await audit.record(tx, "not_run", now=now, chat_id=chat.id, call_id=row.id, why=result)
             await tell_admins(self.core, tx, chat, row, result)
@@ -308,7 +309,7 @@ class TurnRunner:
     def _judge(
         self, round_: _Round, proposal: _Proposal
     ) -> tuple[CallState, str | None, RuleRow | None]:
-        """(state, why it does not run, the standing rule that lets it run)."""
+        """(state, why it does not run, the standing rule that decided so)."""
         if proposal.fault is not None or proposal.tool is None:
             return CallState.FAILED, proposal.fault or "", None
         if proposal.digest in round_.repeated:
@@ -336,10 +337,10 @@ class TurnRunner:
         match verdict:
             case Run(rule):
                 return CallState.READY, None, rule
-            case Deny(reason):
-                return CallState.DECLINED, reason, None
-            case AskFirst():
-                return CallState.WAITING, None, None
+            case Deny(reason, rule):
+                return CallState.DECLINED, reason, rule
+            case AskFirst(rule):
+                return CallState.WAITING, None, rule
             case unreachable:
                 assert_never(unreachable)
 

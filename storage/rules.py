@@ -103,6 +103,25 @@ async def get(tx: Tx, rule_id: str) -> RuleRow | None:
     return await tx.first(sa.select(rules).where(rules.c.id == rule_id), RuleRow)
 
 
+async def made_by(tx: Tx, key: str) -> list[RuleRow]:
+    """Every rule of a maker that was not revoked, ended by itself or not."""
+    return await tx.rows(
+        sa.select(rules)
+        .where(rules.c.created_by == key, rules.c.revoked_at.is_(None))
+        .order_by(rules.c.id),
+        RuleRow,
+    )
+
+
+async def pin(tx: Tx, rule_id: str, schema_digest: str) -> None:
+    """The tool of a rule was seen for the first time."""
+    await tx.run(
+        sa.update(rules)
+        .where(rules.c.id == rule_id, rules.c.schema_digest == "")
+        .values(schema_digest=schema_digest)
+    )
+
+
 async def revoke(tx: Tx, rule_id: str, *, by: str, now: float) -> bool:
     """Ends a rule; False when it had ended. Calls that it allowed before are not called back
     (row B68)."""

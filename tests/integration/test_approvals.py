@@ -152,9 +152,12 @@ async def test_a_remembered_approval_lets_later_calls_of_the_chat_run_and_says_s
 
     assert effects == ["refund A1", "refund A2"]
     assert await chat.pending_questions() == []
-    assert "refund runs without asking: ben approved it for this thread." in w.surface.replies()
     (use,) = await audited(chat, "rule_used")
     assert use.actor == BEN.key
+    assert (
+        "`refund` runs without asking: `ben` allowed it in this thread until it is revoked "
+        f"(rule `{use.detail['rule']}`; `rules` lists it)."
+    ) in w.surface.replies()
 
 
 @pytest.mark.row("A8")

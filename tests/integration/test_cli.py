@@ -27,11 +27,24 @@ CONFIG = """
 database = "sqlite:///{path}"
 [agents.agent]
 model = "openai:gpt-5"
-tools = ["admins_tools:rollout"]
+tools = ["admins_tools:rollout", "admins_tools:refund", "admins_tools:shell"]
+
+[[policies]]
+name = "ops"
+approvers = ["slack:T1/BEN"]
 """
 TOOLS = """
+from bot.tool import tool
 from tests.fakes.background import background
-rollout = background()
+from tests.world import effect
+
+refund, rollout = effect([]), background()
+
+
+@tool(carrier=True)
+async def shell(command: str) -> str:
+    \"\"\"Runs a command.\"\"\"
+    return command
 """
 
 
@@ -136,11 +149,11 @@ def test_rules_lists_the_standing_rules_also_for_scripts(left: Left) -> None:
 
 def test_a_rule_of_the_operator_says_what_it_would_have_met_and_is_in_force(left: Left) -> None:
     made = ["rules", "add", "refund", "--does", "deny", "--where", "slack:T1", "--yes"]
-    code, output = left.run(*made, "--when", "amount>=100", "--until", "2099-01-01")
+    code, output = left.run(*made, "--when", "order=A9", "--until", "2099-01-01")
 
     assert code == 0, output
-    assert "`refund` is refused in its whole workspace when `amount is at least 100`" in output
-    assert "of refund it would have met 0." in output
+    assert "refund is refused when order is “A9”, in slack:T1, until 2099-01-01" in output
+    assert "Of the only call there it would have met none." in output
     found = json.loads(left.run("rules", "--json")[1])
     (rule,) = [one for one in found if one["effect"] == "deny"]
     assert (rule["scope"], rule["scope_key"]) == ("organisation", "slack:T1")
@@ -152,7 +165,9 @@ def test_a_rule_of_the_operator_says_what_it_would_have_met_and_is_in_force(left
 def test_a_rule_without_conditions_has_met_every_call_of_its_tool(left: Left) -> None:
     made = ["rules", "add", "refund", "--does", "ask", "--where", "slack:T1/C1", "--yes"]
 
-    assert "Of the last 1 calls of refund it would have met 1." in left.run(*made)[1]
+    output = left.run(*made)[1]
+    assert "Of the only call there it would have met 1:" in output
+    assert 'refund {"order":"A1"}' in output
 
 
 def test_a_revoked_rule_is_no_longer_listed(left: Left) -> None:
@@ -173,6 +188,7 @@ def test_a_revoked_rule_is_no_longer_listed(left: Left) -> None:
         (["--where", "slack", "--when", "amount"], "is no condition"),
         (["--where", "slack", "--when", "path under ../x"], "needs a plain path"),
         (["--where", "slack", "--when", "amount>=many"], "needs a lower and an upper bound"),
+        (["--where", "slack T1"], "is no place"),
     ],
 )
 def test_a_rule_that_cannot_be_made_is_said_in_a_sentence(

@@ -85,7 +85,7 @@ async def test_remembered_for_the_thread_it_runs_without_asking_and_says_so(
         await one.slack.click(BEN, OPS, card["ts"], label)
         await one.reads("Done.")
         assert one.count("wants to run refund") == 1
-        assert one.count("refund runs without asking: ben approved it for this thread.") == 1
+        assert one.count("allowed it in this thread until it is revoked") == 1
         assert one.count("without asking") == 2  # the card says it too
 
 

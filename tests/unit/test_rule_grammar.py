@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,6 +190,13 @@ def test_a_text_that_is_exactly_such_a_command_is_one(text: str, command: tuple[
 )
 def test_a_sentence_is_no_command(text: str) -> None:
     assert commands.read(text) is None
+
+
+def test_the_examples_of_the_docs_are_commands() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "on-call.md").read_text()
+    found = re.findall(r"^(?:/interlock|@Interlock) (rules add .*)$", text, re.MULTILINE)
+    assert len(found) == 5
+    assert all(commands.read(one) for one in found)
 
 
 WORDS = [

@@ -30,7 +30,7 @@ EVIL = "x` <!channel> [a](https://evil.test) **b**"
 def world(db: Database, *steps: Any, effects: Sequence[str] = (), **options: Any) -> World:
     """A world where Ben may make any rule."""
     ran = effects if isinstance(effects, list) else []
-    given = {"policies": [BEN_MAKES], "tools": [effect(ran)]} | options
+    given: dict[str, Any] = {"policies": [BEN_MAKES], "tools": [effect(ran)]} | options
     return worlds.world(db, *(steps or (call("refund", order="A1"), "done")), **given)
 
 

@@ -334,8 +334,8 @@ def _details(question: QuestionRow) -> str:
             for one in fields_of(question)
             if one.name in answer
         )
-    if promise := response.get("promise"):  # of a standing rule: it ends with a full stop itself
-        return str(promise).removesuffix(".")
+    if promise := response.get("promise"):  # of the standing rule that came of it
+        return str(promise)
     return "" if note is None else _shown(note)
 
 

@@ -25,6 +25,14 @@ approvers = ["slack:T0123456789/U0123456789", "console:local/ana"]
 self_approval = false   # whether the person who asked the agent may approve
 # ask = true            # ask for these tools even where the tool itself would not
 # remember = false      # do not let a tool run without asking for the rest of a thread
+# rule_makers = ["slack:T0123456789/U0123456789"]   # people who may make other standing rules
+
+# A standing rule (docs/install.md): allow, ask or deny, where and for which arguments.
+# [[rules]]
+# tool = "restart_service"
+# effect = "deny"
+# where = "slack"
+# when = [{ argument = "service", equals = "billing" }]
 
 # An MCP server whose tools the agent may use, as NAME__TOOL (docs/mcp.md); they ask for approval
 # unless you say otherwise. Name it under servers = ["clock"] of an agent.

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from bot.markdown import moment
 from bot.rules import BadRule, Comparison, Condition, Effect, conditions_of, effect_of, told
+from bot.text import visible
 from storage.calls import CallRow
 from storage.chats import ChatRow
+from storage.redact import mask
 from storage.rules import RuleRow, Scope, scope_key
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ _DOES: Final = {
     Effect.ASK: "is asked about",
     Effect.DENY: "is refused",
 }
+_WORDS: Final = 400  # characters of all conditions
 THREAD = Remember()  # any later call of the tool in this thread, what RubyLLM calls remember
 
 
@@ -111,10 +114,11 @@ def _conditions(chosen: Remember, args: Mapping[str, Any]) -> list[Condition]:
 def sentence(rule: RuleRow, *, here: bool = True) -> str:
     """All that a rule says (row B69): what becomes of which calls, where, until when, how often and
     for whom. `here`: it is read where the rule holds; else its scope is named. The text is plain
-    and holds what others wrote."""
+    and holds what others wrote, without secrets of known shapes and cut where it is long."""
     try:
-        when = told(conditions_of(rule.conditions))
-        when = f" when {when}" if when else ""
+        words = visible(mask(told(conditions_of(rule.conditions))), keep="")
+        words = words if len(words) <= _WORDS else f"{words[: _WORDS - 1]}…"
+        when = f" when {words}" if words else ""
     except BadRule:
         when = " (its conditions cannot be read)"
     parts = [f"{rule.tool} {does(rule)}{when}", where(rule, here=here), end(rule)]

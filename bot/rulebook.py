@@ -12,7 +12,7 @@ from bot.core import Core
 from bot.markdown import moment
 from bot.open_homes import draw_anew
 from bot.question import NotAllowed, QuestionError
-from bot.rules import BadRule, Comparison, Condition, Effect, conditions_of, covers, effect_of
+from bot.rules import BadRule, Effect, conditions_of, covers, effect_of
 from bot.surface import Actor
 from bot.text import visible
 from bot.tool import Tool
@@ -135,7 +135,7 @@ def wrong_with(core: Core, rule: RuleRow) -> str | None:
             return None
         return f"No agent here has a tool {rule.tool} now; correct the name."
     for one in conditions:
-        if one.test is not Comparison.EXACT and not any(_knows(tool, one) for tool in tools):
+        if one.argument and not any(tool.may_take(one.argument) for tool in tools):
             return f"{rule.tool} has no argument {one.argument}; correct the name."
     if not allows:
         return None
@@ -179,15 +179,6 @@ def _tools(core: Core, rule: RuleRow) -> list[Tool]:
     return [one for one in found if one is not None and one.server == rule.server]
 
 
-def _knows(tool: Tool, condition: Condition) -> bool:
-    """Whether the tool may have such an argument; a schema that is put together may have any."""
-    schema = tool.parameters
-    if any(part in schema for part in ("allOf", "anyOf", "oneOf", "$ref", "patternProperties")):
-        return True
-    has = set(schema.get("properties", {}))
-    return bool(has & {condition.argument, condition.argument.partition(".")[0]})
-
-
 def policies_of(core: Core, rule: RuleRow) -> Iterator[Policy]:
     """Every policy that might count for a call that the rule speaks of."""
     conditions = conditions_of(rule.conditions)
@@ -205,9 +196,9 @@ def suspended(core: Core, rule: RuleRow) -> str:
     if effect_of(rule) is not Effect.ALLOW:
         return ""
     tools = _tools(core, rule)
-    if not rule.schema_digest or (
-        tools and all(one.schema_digest != rule.schema_digest for one in tools)
-    ):
+    if not rule.schema_digest:
+        return "suspended: its tool was not known when it was made"
+    if tools and all(one.schema_digest != rule.schema_digest for one in tools):
         return "suspended: the tool has changed since"
     if tools and not rule.conditions and all(one.carrier for one in tools):
         return "suspended: the tool can do anything that its arguments say"

@@ -259,6 +259,10 @@ class Tool:
             told.append(self.behind)
         return hashlib.sha256(canonical(told).encode()).hexdigest()
 
+    def may_take(self, argument: str) -> bool:
+        """Whether it may have an argument of this name, or of the first part of it."""
+        return takes(self.parameters, argument) or takes(self.parameters, argument.split(".")[0])
+
     def validate(self, given: str | Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as they would run: coerced, defaults filled in, plain JSON.
 
@@ -335,6 +339,12 @@ class Tool:
             return await self.function(*args, **named)
         call = Call(id="", tool=self.name, requester="")
         return await self.function(call, *args, **named)
+
+
+def takes(schema: Mapping[str, Any], argument: str) -> bool:
+    """Whether a tool may know this argument; a schema that is put together may know any."""
+    parts = ("allOf", "anyOf", "oneOf", "$ref", "patternProperties", "if")
+    return argument in schema.get("properties", {}) or any(part in schema for part in parts)
 
 
 def _plain(value: Any) -> Any:

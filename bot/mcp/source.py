@@ -17,18 +17,12 @@ from bot.mcp.rounds import InputCallback, Judge
 from bot.mcp.settings import ServerSettings
 from bot.mcp.tools import Link, McpTool, tool_of
 from bot.secrets import ConfigError
-from bot.tool import Tool
+from bot.tool import Tool, takes
 
 log = structlog.get_logger(__name__)
 
 LIST_SECONDS = 60.0  # how old a list may be when the server does not say how long it holds
 LONGEST_LIST_SECONDS = 300.0  # however long it says
-
-
-def _takes(schema: Mapping[str, Any], argument: str) -> bool:
-    """Whether a tool may know this argument; a schema that is put together may know any."""
-    parts = ("allOf", "anyOf", "oneOf", "$ref", "patternProperties", "if")
-    return argument in schema.get("properties", {}) or any(part in schema for part in parts)
 
 
 class McpServer:
@@ -132,7 +126,7 @@ class McpServer:
             f"{tool}.{argument}"
             for tool, fixed in self.settings.fixed.items()
             for argument in fixed
-            if tool in offered and not _takes(offered[tool], argument)
+            if tool in offered and not takes(offered[tool], argument)
         }
         missing = frozenset((self.settings.named_tools() - set(offered)) | lacking)
         if missing and missing != self._missing:

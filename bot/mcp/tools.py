@@ -32,6 +32,7 @@ from bot.tool import (
     Done,
     Outcome,
     Tool,
+    takes,
 )
 from bot.tool import Lost as OutcomeLost
 from storage.database import canonical
@@ -83,6 +84,11 @@ class McpTool(Tool):
     @property
     def behind(self) -> Any:
         return self.link.settings.identity
+
+    def may_take(self, argument: str) -> bool:
+        if not self.schema.get("properties"):  # it says nothing of its arguments
+            return True
+        return any(takes(self.schema, one) for one in (argument, argument.split(".")[0]))
 
     def validate(self, given: str | Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the server gets them, with the fixed ones. Raises BadArguments."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from bot.approvers import FILE
 from bot.chat import Chat
 from bot.cli import cli
+from bot.cli_rules import account
 from bot.remember import THREAD
 from bot.secrets import ConfigError
-from storage import audit, chats
+from storage import audit, chats, rules
 from storage.audit import AuditRow
 from storage.chats import ChatRow
 from storage.database import Database
@@ -158,7 +160,9 @@ def test_a_rule_of_the_operator_says_what_it_would_have_met_and_is_in_force(left
     (rule,) = [one for one in found if one["effect"] == "deny"]
     assert (rule["scope"], rule["scope_key"]) == ("organisation", "slack:T1")
     assert str(rule["created_by"]).startswith("cli:local/")
-    assert [one.event for one in left.now()[1]].count("rule_made") == 0  # it is of no chat
+    assert [one.event for one in left.now()[1]].count(
+        "rule_made"
+    ) == 1  # the card's: this one is of no chat
     assert "is refused in its whole workspace" in left.run("rules")[1]
 
 
@@ -168,6 +172,69 @@ def test_a_rule_without_conditions_has_met_every_call_of_its_tool(left: Left) ->
     output = left.run(*made)[1]
     assert "Of the only call there it would have met 1:" in output
     assert 'refund {"order":"A1"}' in output
+
+
+def test_a_rule_that_allows_takes_an_operator_who_is_a_rule_maker(left: Left) -> None:
+    made = ["rules", "add", "refund", "--does", "allow", "--where", "slack:T1", "--yes"]
+    code, output = left.run(*made)
+    assert code == 1
+    assert f"cli:local/{account()} is not linked to a rule maker of the policy ops" in output
+
+    with left.config.open("a") as config:
+        config.write('rule_makers = ["slack:T1/BEN"]\n')
+        config.write(f'[people]\nben = ["slack:T1/BEN", "cli:local/{account()}"]\n')
+    code, output = left.run(*made, "--when", "order=A1", "--uses", "2", "--note", "as agreed")
+
+    assert code == 0, output
+    found = json.loads(left.run("rules", "--json")[1])
+    (rule,) = [one for one in found if one["scope"] == "organisation"]
+    assert (rule["effect"], rule["uses_left"], rule["note"]) == ("allow", 2, "as agreed")
+    assert len(rule["schema_digest"]) == 64
+    assert "`as agreed`" in left.run("rules")[1]
+
+
+@pytest.mark.row("B65")
+@pytest.mark.parametrize(
+    ("tool", "more", "why"),
+    [
+        ("shell", [], "shell can do anything that its arguments say"),
+        ("reboot", [], "No agent here has a tool reboot now"),
+        ("refund", ["--when", "ordr=A1"], "refund has no argument ordr"),
+    ],
+)
+def test_an_operator_is_told_why_a_rule_cannot_be_made(
+    left: Left, tool: str, more: list[str], why: str
+) -> None:
+    made = ["rules", "add", tool, "--does", "allow", "--where", "slack", "--yes", *more]
+    code, output = left.run(*made)
+
+    assert (code, output.startswith(why)) == (1, True), output
+
+
+def test_check_says_what_is_wrong_with_the_rules_of_the_file(left: Left) -> None:
+    assert left.run("check")[0] == 0
+    with left.config.open("a") as config:
+        config.write('[[rules]]\ntool = "shell"\neffect = "allow"\nwhere = "slack"\n')
+    done = CliRunner().invoke(cli, ["check", "--config", str(left.config)])
+
+    assert isinstance(done.exception, ConfigError)
+    assert str(done.exception).startswith("rules.0: shell can do anything")
+
+
+def test_a_rule_of_the_file_is_not_revoked_from_outside_it(left: Left) -> None:
+    asyncio.run(_of_file(left))
+    code, output = left.run("rules", "revoke", "rule_file")
+
+    assert code == 1
+    assert "stands in interlock.toml" in output
+
+
+async def _of_file(left: Left) -> None:
+    db = Database(f"sqlite:///{left.config.parent / 'interlock.db'}")
+    async with db.transaction("make") as tx:
+        (kept,) = await rules.made_by(tx, BEN.key)
+        await rules.add(tx, replace(kept, id="rule_file", created_by=FILE))
+    await db.close()
 
 
 def test_a_revoked_rule_is_no_longer_listed(left: Left) -> None:

@@ -325,7 +325,7 @@ async def test_rules_lists_those_in_force_in_the_channel(db: Database) -> None:
     here, elsewhere = await ask(w, "rules"), await ask(w, "rules", at=ELSEWHERE)
 
     assert "`refund` runs without asking in its thread: `ben` said so on 2027-01-15" in here
-    assert here.endswith("used once")
+    assert here.endswith("used once, last on 2027-01-15 at 08:00 UTC")
     assert elsewhere.startswith("No standing rule")
 
 

@@ -9,9 +9,8 @@ import mcp.types as t
 import pytest
 
 from bot.mcp.settings import server_settings
-from bot.mcp.source import _takes
 from bot.mcp.tools import Link, McpTool, tool_of
-from bot.tool import BadArguments
+from bot.tool import BadArguments, takes
 from tests.fakes.clock import FakeClock
 
 FLAT = {"type": "object", "properties": {"env": {"type": "string"}, "n": {"type": "integer"}}}
@@ -46,6 +45,24 @@ def test_what_is_fixed_for_a_tool_is_sent_whatever_its_schema_looks_like(
 
 
 def test_a_schema_that_is_put_together_may_take_any_argument() -> None:
-    assert _takes(FLAT, "env")
-    assert not _takes(FLAT, "envv")
-    assert _takes(COMBINED, "anything")
+    assert takes(FLAT, "env")
+    assert not takes(FLAT, "envv")
+    assert takes(COMBINED, "anything")
+
+
+def test_the_server_behind_a_name_is_part_of_what_its_tools_are() -> None:
+    here = made(FLAT).schema_digest
+    assert here == made(FLAT, bearer="DEPLOYS_TOKEN", call_timeout=5).schema_digest
+    assert here != made(FLAT, url="https://other.test/mcp").schema_digest
+
+
+def test_carriers_are_named_as_the_server_calls_them() -> None:
+    assert made(FLAT, carriers=["dep*"]).carrier
+    assert not made(FLAT, carriers=["srv__deploy"]).carrier
+
+
+def test_an_argument_that_is_fixed_is_one_of_the_tool() -> None:
+    tool = made(FLAT, fixed={"deploy": {"env": "prod"}})
+    assert tool.may_take("env")
+    assert tool.may_take("env.name")
+    assert not tool.may_take("envv")

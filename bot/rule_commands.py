@@ -8,12 +8,14 @@ import re
 from typing import Final
 
 from bot import rulebook
+from bot.approvers import REQUESTER
 from bot.core import Core
 from bot.markdown import code, short_ids
 from bot.question import QuestionError
 from bot.remember import sentence
 from bot.rule_grammar import Unread, is_command, wish
 from bot.rule_wish import rule_of
+from bot.rules import Effect, effect_of
 from bot.surface import Command
 from storage import chats, scope
 from storage.database import Tx
@@ -66,6 +68,11 @@ async def _add(core: Core, event: Command, rest: str) -> str:
     if isinstance(found, str):
         return found
     rule = await rule_of(core, wished, *found, event.actor)
+    if wished.mine and effect_of(rule) is Effect.ALLOW and not _for_itself(core, rule):
+        return (
+            f"No policy lets its rule makers allow {code(rule.tool)} for what they ask themselves, "
+            "so `only for me` would allow nothing: leave it out."
+        )
     if wished.sure:
         return await _save(core, event, rule)
     refused = rulebook.refused_to_make(core, rule, event.actor)
@@ -80,6 +87,13 @@ async def _add(core: Core, event: Command, rest: str) -> str:
             *(f"- {code(one, _CALL)}" for one in calls),
             "Send it again with `yes` at its end to save it.",
         ]
+    )
+
+
+def _for_itself(core: Core, rule: RuleRow) -> bool:
+    """Whether the gate would let a rule that allows speak for who made it."""
+    return any(
+        one.self_approval or REQUESTER in one.approvers for one in rulebook.policies_of(core, rule)
     )
 
 

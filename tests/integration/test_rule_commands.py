@@ -218,6 +218,19 @@ async def test_a_rule_only_for_me_is_for_who_typed_it(sqlite_db: Database) -> No
     assert await asked(w, root="2.0", by=BEN) == "declined"
 
 
+async def test_a_rule_that_would_allow_nothing_for_who_makes_it_is_not_made(
+    sqlite_db: Database,
+) -> None:
+    w = world(sqlite_db)
+    told = await say(w, "rules add refund allow in channel only for me yes")
+    assert "`only for me` would allow nothing" in told
+    assert await kept(w) == []
+    itself = replace(BEN_MAKES, self_approval=True)
+    w = world(sqlite_db, policies=[itself])
+    assert "Saved as" in await say(w, "rules add refund allow in channel only for me yes")
+    assert await asked(w, by=BEN) == "done"
+
+
 async def test_a_misspelt_tool_or_argument_makes_no_rule(sqlite_db: Database) -> None:
     w = world(sqlite_db)
     assert "No agent here has a tool refnud" in await say(w, "rules add refnud deny yes")

@@ -226,7 +226,7 @@ def draw(
         notices.append(f"All arguments are in the file {file_name(call)} in this thread.")
     policy = question.audience
     remember = (
-        f"Approve, and do not ask again for {call.name} in this thread"
+        f"Approve, and do not ask again for {call.name} in this thread, until it is revoked"
         if question.purpose == Purpose.APPROVAL and policy.get("remember")
         else None
     )

@@ -385,7 +385,7 @@ async def test_an_approval_is_remembered_only_where_the_policy_lets_it_and_the_l
 ) -> None:
     effects: list[str] = []
     w, _, _ = await pending(db, effects)
-    label = "Approve, and do not ask again for refund in this thread"
+    label = "Approve, and do not ask again for refund in this thread, until it is revoked"
     assert w.surface.cards()[0].remember == label
 
     strict = Policy(name="strict", approvers=frozenset({BEN.key}), remember=False)

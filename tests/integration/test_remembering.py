@@ -264,7 +264,7 @@ async def test_what_a_rule_says_is_short_and_holds_no_secret(sqlite_db: Database
     secret, hidden = "ghp_" + "a1" * 18, "a\u202eb"
     w, _, question = await asked(sqlite_db, call("refund", order=f"{secret} {hidden} " + "x" * 999))
 
-    same = {"what": "fields", "fields": ["order"]}
+    same: dict[str, Any] = {"what": "fields", "fields": ["order"]}
     said = [(await look(w, question, **same)).sentence.splitlines()[0]]
     said.append((await decide(w, question, **same)).sentence)
 

@@ -164,7 +164,7 @@ def test_a_file_has_a_name_of_ours_whatever_the_tool_is_called(name: str) -> Non
 
 @pytest.mark.row("B69")
 def test_the_label_of_a_standing_approval_says_what_and_where_and_only_where_allowed() -> None:
-    label = "Approve, and do not ask again for refund in this thread"
+    label = "Approve, and do not ask again for refund in this thread, until it is revoked"
     strict = {"policy": "ops", "deciders": [], "remember": False}
 
     assert drawn(approval()).remember == label

@@ -82,10 +82,11 @@ class Card:
     not offered. `file` is the name of the file in the thread that holds all arguments, if any.
     `exact` are the arguments with the secrets that `arguments` masks, if there are any: for who
     decides alone, and never for a channel. `remember` is the label of the standing approval that
-    may come with Approve; None: not offered. `outcome` is the sentence of how it ended, set once
-    the state is not OPEN. `again` says that it expired and can be asked again. `editable`: it may
-    be approved with other arguments. `thread` is where it was asked and `askers` are the person
-    keys of those who asked the agent for it, which a copy elsewhere shows."""
+    may come with Approve; None: not offered. `standing`: somebody may choose what else an approval
+    stands for. `editable`: it may be approved with other arguments. `outcome` is the sentence of
+    how it ended, set once the state is not OPEN. `again` says that it expired and can be asked
+    again. `thread` is where it was asked and `askers` are the person keys of those who asked the
+    agent for it, which a copy elsewhere shows."""
 
     nonce: str
     version: int
@@ -102,6 +103,7 @@ class Card:
     choosing: bool = False
     deciders: tuple[str, ...] = ()
     remember: str | None = None
+    standing: bool = False
     complete: bool = True
     editable: bool = False
     file: str = ""
@@ -254,6 +256,8 @@ def draw(
         choosing=bool(question.body.get("choosing")),
         deciders=tuple(policy.get("deciders", ())),
         remember=remember,
+        standing=remember is not None
+        or (question.purpose == Purpose.APPROVAL and bool(policy.get("rules"))),
         complete=unread is None,
         editable=question.purpose == Purpose.APPROVAL
         and bool(call.args)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from bot import difference, listing
+from bot import difference, listing, rule_commands
 from bot.approvers import may_stop
 from bot.chat import Chat
 from bot.core import Core
@@ -27,7 +27,11 @@ the agent is doing in this thread
 - `task ID`: one call in detail
 - `cancel ID`: asks the server of a background call to stop; with the id of a chat, stops the chat
 - `stop`: stops the agent in this thread
-- `rules [PAGE]`: what runs without asking in the threads of this channel
+- `rules [PAGE]`: the standing rules: what runs without asking here, is asked about or refused
+- `rules add TOOL allow|ask|deny [when ARGUMENT=VALUE and …] \
+[in thread|channel|workspace|everywhere] [for 2h|7d] [3 times] [only for me]`: shows what such a \
+rule would do, and with `yes` at its end saves it
+- `rules revoke ID`: ends a rule
 - `usage`: tokens and cost of this thread and of this channel
 - `help`: this list
 
@@ -52,6 +56,9 @@ OUTSIDER: Final = "Commands are for people of this organisation."
 
 def read(text: str) -> tuple[str, str] | None:
     """The name and argument of a text that is exactly a command; None: it is for the agent."""
+    first, _, rest = text.strip().partition(" ")
+    if first.casefold() == "rules" and rule_commands.read(rest):
+        return "rules", rest.strip()
     name, _, argument = text.strip().casefold().partition(" ")
     argument = argument.strip()
     if name in _ALONE:
@@ -73,6 +80,8 @@ async def run(core: Core, event: Command) -> str:
             return await _paged(core, event, _status)
         case "pending":
             return await _paged(core, event, _pending)
+        case "rules" if rule_commands.meant(event.argument):
+            return await rule_commands.run(core, event)
         case "rules":
             return await _paged(core, event, _rules)
         case "task":

@@ -139,6 +139,13 @@ class Desk:
                 return None
             return "Only the person who asked the agent and its approvers can read all of this."
 
+    async def refuse(self, key: str, verb: Verb, why: str, by: Actor, via: str) -> None:
+        """Puts on record that somebody was refused before their decision came to the desk."""
+        async with self.core.db.transaction("refuse") as tx:
+            row = await self._find(tx, key)
+            if row is not None:
+                await self._record(tx, "refused", row, by, via, why=why, verb=verb)
+
     # What follows runs inside the one transaction.
 
     async def _decide(

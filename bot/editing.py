@@ -27,6 +27,7 @@ from storage.chats import ChatRow
 from storage.database import Tx, canonical
 from storage.redact import mask
 from storage.rules import RuleRow
+from storage.scope import Asked
 
 
 class BadEdit(QuestionError):
@@ -45,9 +46,9 @@ class Edit:
     changes: tuple[Change, ...]
 
 
-def fields_to_edit(core: Core, chat: ChatRow, call: CallRow, by: Actor) -> tuple[Field, ...]:
+def fields_to_edit(core: Core, asked: Asked, by: Actor) -> tuple[Field, ...]:
     """The arguments as a form that holds those of the call. Raises QuestionError."""
-    return tuple(one.field for one in _form(core, chat, call))
+    return tuple(one.field for one in _form(core, asked.chat, asked.call))
 
 
 def _form(core: Core, chat: ChatRow, call: CallRow) -> tuple[Editable, ...]:

@@ -1,4 +1,5 @@
-"""The home page of a person: what waits for them, what runs for them, what was decided lately.
+"""The home page of a person: what waits for them, what runs for them, what was decided lately,
+their standing rules.
 
 A page is drawn from rows when it is shown. Whoever opened theirs within a day has it drawn anew, by
 the outbox, whenever something that concerns them opens, changes or settles."""
@@ -8,25 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from bot import drawing
+from bot import drawing, home_rules
 from bot.approvers import askers_of, may_stop
 from bot.card import draw_task
-from bot.core import Core, Job
+from bot.core import Core
 from bot.listing import may_decide
-from bot.question import new_nonce
+from bot.open_homes import draw_anew
 from bot.surface import Actor, Home, Item
-from storage import homes, outbox, scope
+from storage import homes, scope
 from storage.calls import CallRow
 from storage.chats import ChatRow
 from storage.database import Tx
 from storage.homes import Concerned, HomeRow
-from storage.place import Place
 from storage.scope import Asked, Scope
 
 PAGE: Final = 10  # questions and tasks of one page
 DECIDED: Final = 10
 DECIDED_SECONDS: Final = 7 * 86_400.0
-OPEN_SECONDS: Final = 86_400.0  # how long a page is kept up to date after it was opened
 OUTSIDER: Final = "This page is for people of this organisation."
 
 
@@ -51,18 +50,12 @@ async def show(core: Core, actor: Actor, organisation: str, page: int | None) ->
 async def redraw(core: Core, tx: Tx, subject: str) -> None:
     """What a card of questions or of a task shows has changed: has the open home pages of those
     whom it concerns drawn anew."""
-    users: dict[tuple[str, str], set[str]] = {}
+    keys: set[str] = set()
     for one in await homes.concerned(tx, subject):
         ours = f"{one.surface}:{one.organisation}/"
-        keys = _people(core, one, subject.startswith("task:"))
-        found = users.setdefault((one.surface, one.organisation), set())
-        found |= {key.removeprefix(ours) for key in keys if key.startswith(ours)}
-    since = core.now() - OPEN_SECONDS
-    for (surface, organisation), names in sorted(users.items()):
-        for user in await homes.open_since(tx, surface, organisation, names, since):
-            place = Place(surface, organisation, user, "")
-            if await outbox.home(tx, place, nonce=new_nonce(), now=core.now()):
-                await core.wake(tx, Job.DELIVER, place.channel_key)
+        found = _people(core, one, subject.startswith("task:"))
+        keys |= {key for key in found if key.startswith(ours)}
+    await draw_anew(core, tx, keys)
 
 
 def _people(core: Core, one: Concerned, task: bool) -> set[str]:
@@ -84,6 +77,7 @@ async def _page(core: Core, tx: Tx, actor: Actor, where: Scope, page: int) -> Ho
     ]
     since = core.now() - DECIDED_SECONDS
     decided = await homes.decided(tx, where, actor.key, since=since, limit=DECIDED)
+    rules, more_rules = await home_rules.standing(core, tx, actor, where)
     pages = max(1, -(-(len(asked) + len(running)) // PAGE))
     page = min(max(1, page), pages)
     skip = (page - 1) * PAGE
@@ -100,6 +94,9 @@ async def _page(core: Core, tx: Tx, actor: Actor, where: Scope, page: int) -> Ho
                 for one in decided
             ]
         ),
+        rules=rules,
+        more_rules=more_rules,
+        maker=home_rules.is_maker(core, actor),
         page=page,
         pages=pages,
     )

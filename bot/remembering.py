@@ -20,6 +20,7 @@ from storage.chats import ChatRow
 from storage.database import canonical
 from storage.redact import mask
 from storage.rules import RuleRow, Scope
+from storage.scope import Asked
 
 _SHOWN: Final = 60  # characters of a value that a choice shows
 _FIELDS: Final = 50  # arguments that can be chosen; a call with more is remembered exactly
@@ -27,9 +28,10 @@ _USES: Final = 1_000
 _REVOKED: Final = "until revoked"
 
 
-def fields_to_remember(core: Core, chat: ChatRow, call: CallRow, by: Actor) -> tuple[Field, ...]:
-    """What this person can choose. Raises QuestionError."""
-    policy = core.policies.of_call(chat.agent, call)
+def fields_to_remember(core: Core, asked: Asked, by: Actor) -> tuple[Field, ...]:
+    """What this person can choose beside an approval. Raises QuestionError."""
+    chat, call = asked.chat, asked.call
+    policy = core.policies.of_question(chat.agent, call, asked.question)
     scopes = _scopes(core, chat, call, policy, by)
     named = () if _carries(core, chat, call) else _named(call)
     kinds = [Choice(What.EXACT.value, "this exact call")]
@@ -96,10 +98,11 @@ def chosen(fields: Sequence[Field], answer: Mapping[str, Any]) -> Remember:
     )
 
 
-def rule_for(core: Core, chat: ChatRow, call: CallRow, by: Actor, remember: Remember) -> RuleRow:
+def rule_for(core: Core, asked: Asked, by: Actor, remember: Remember) -> RuleRow:
     """The standing rule that an approval of this call makes. Its conditions are the validated
     arguments of the call. Raises QuestionError."""
-    policy = core.policies.of_call(chat.agent, call)
+    chat, call = asked.chat, asked.call
+    policy = core.policies.of_question(chat.agent, call, asked.question)
     if remember.scope not in _scopes(core, chat, call, policy, by):
         raise NotAllowed(
             f"The policy {policy.name} lets your approvals of {call.name} be remembered for this "
@@ -133,7 +136,8 @@ def rule_of_case(core: Core, case: Case) -> RuleRow | None:
         return None
     if case.arguments is not None:
         raise QuestionError("A call that was changed is approved once: leave one of the two.")
-    return rule_for(core, case.chat, case.call, case.by, case.remember)
+    asked = Asked(case.question, case.call, case.chat)
+    return rule_for(core, asked, case.by, case.remember)
 
 
 def _scopes(

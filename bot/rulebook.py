@@ -10,6 +10,7 @@ from typing import Any, Final
 from bot.approvers import ANYONE, FILE, Policy, askers_of, may_make
 from bot.core import Core
 from bot.markdown import moment
+from bot.open_homes import draw_anew
 from bot.question import NotAllowed, QuestionError
 from bot.rules import BadRule, Effect, conditions_of, covers, effect_of
 from bot.surface import Actor, person_of
@@ -250,6 +251,7 @@ async def make(core: Core, rule: RuleRow, *, by: Actor, via: str) -> RuleRow:
         if refused is None:
             rule = pinned(core, rule)
             await keep(core, tx, rule, via=via)
+            await draw_anew(core, tx, {by.key})
         else:
             await _record(core, tx, "refused", rule, by.key, via, why=refused)
     if refused is not None:
@@ -277,6 +279,8 @@ async def revoke(core: Core, rule_id: str, *, by: Actor, via: str) -> RuleRow:
             await _record(core, tx, "refused", rule, by.key, via, why=refused)
         elif not await take_back(core, tx, rule, by=by.key, via=via):
             refused = "This rule was revoked before."
+        else:
+            await draw_anew(core, tx, {by.key, rule.created_by})
     if refused is not None:
         raise NotAllowed(refused)
     return rule

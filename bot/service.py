@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import structlog
 
-from bot import commands, drawing, home
+from bot import commands, drawing, home, home_rules
 from bot.again import ask_again
 from bot.argument_form import FormAnswer
 from bot.card import Card
@@ -21,7 +21,15 @@ from bot.field import AnswerError, Field
 from bot.groups import with_groups
 from bot.identity import known, learn
 from bot.intake import keep_files
-from bot.question import Purpose, QuestionError, UnknownQuestion, Verb, WrongVerb, new_nonce
+from bot.question import (
+    NotAllowed,
+    Purpose,
+    QuestionError,
+    UnknownQuestion,
+    Verb,
+    WrongVerb,
+    new_nonce,
+)
 from bot.remember import Remember, sentence
 from bot.remembering import chosen, fields_to_remember, rule_for
 from bot.rulebook import preview
@@ -36,15 +44,17 @@ from bot.surface import (
     Listing,
     Look,
     Message,
+    NewRule,
     Place,
     Response,
 )
 from bot.task import Tasks
 from bot.together import decide_together
 from storage import attachments, calls, chats, messages, outbox, questions, seen
-from storage.calls import CallRow, CallState
+from storage.calls import CallState
 from storage.chats import ChatRow
 from storage.database import DatabaseUnavailable, Tx
+from storage.scope import Asked
 
 log = structlog.get_logger(__name__)
 
@@ -153,7 +163,13 @@ class Service:
         sentence they are told."""
         by = await with_groups(self.core, event.actor)
         try:
-            remember = event.remember if event.rule is None else await self._chosen(event)
+            remember = event.remember
+            if event.rule is not None:
+                try:
+                    remember = await self._chosen(event)
+                except NotAllowed as refused:
+                    await self.desk.refuse(event.nonce, event.verb, str(refused), by, event.via)
+                    raise
             ruling = await self.desk.decide(
                 event.nonce,
                 event.verb,
@@ -244,6 +260,25 @@ class Service:
         except DatabaseUnavailable as error:
             return Response(done=False, sentence=f"{error} The agent was not asked again.")
 
+    async def rule_form(self, actor: Actor, organisation: str) -> Form:
+        return await home_rules.form(self.core, await with_groups(self.core, actor), organisation)
+
+    async def new_rule(self, event: NewRule) -> Response:
+        try:
+            actor = await with_groups(self.core, event.actor)
+            return await home_rules.take(self.core, replace(event, actor=actor))
+        except DatabaseUnavailable as error:
+            return Response(done=False, sentence=str(error))
+
+    async def revoke_rule(
+        self, rule_id: str, actor: Actor, organisation: str, *, via: str
+    ) -> Response:
+        try:
+            actor = await with_groups(self.core, actor)
+            return await home_rules.revoke(self.core, rule_id, actor, organisation, via=via)
+        except DatabaseUnavailable as error:
+            return Response(done=False, sentence=str(error))
+
     async def look(
         self, nonce: str, verb: Verb, actor: Actor, *, place: Place | None = None
     ) -> Look:
@@ -269,20 +304,20 @@ class Service:
         nonce: str,
         actor: Actor,
         place: Place | None,
-        fields: Callable[[Core, ChatRow, CallRow, Actor], tuple[Field, ...]],
+        fields: Callable[[Core, Asked, Actor], tuple[Field, ...]],
     ) -> Form:
         """A form beside an approval. `fields` raises QuestionError where there is none."""
         look = await self.look(nonce, Verb.APPROVE, actor, place=place)
         if look.card is None:
             return Form(card=None, refusal=look.refusal)
         try:
-            chat, call = await self._asked(nonce)
+            asked = await self._asked(nonce)
             actor = await known(self.core, actor)
-            return Form(card=look.card, fields=fields(self.core, chat, call, actor))
+            return Form(card=look.card, fields=fields(self.core, asked, actor))
         except (QuestionError, DatabaseUnavailable) as error:
             return Form(card=None, refusal=str(error))
 
-    async def _asked(self, nonce: str) -> tuple[ChatRow, CallRow]:
+    async def _asked(self, nonce: str) -> Asked:
         """What an approval is about. Raises QuestionError."""
         async with self.core.db.read() as tx:
             row = await questions.by_nonce(tx, nonce)
@@ -293,13 +328,13 @@ class Service:
             raise UnknownQuestion
         if row.purpose != Purpose.APPROVAL:
             raise WrongVerb(f"This is no approval of {call.name}.")
-        return chat, call
+        return Asked(row, call, chat)
 
     async def preview(self, event: Decision) -> Response:
         try:
             remember = await self._chosen(event)
-            chat, call = await self._asked(event.nonce)
-            rule = rule_for(self.core, chat, call, event.actor, remember)
+            asked = await self._asked(event.nonce)
+            rule = rule_for(self.core, asked, event.actor, remember)
             async with self.core.db.read() as tx:
                 past = await preview(tx, rule)
         except AnswerError as error:
@@ -312,7 +347,7 @@ class Service:
         """What was chosen in the form of `remembering`. Raises QuestionError and AnswerError."""
         form = await self.remembering(event.nonce, event.actor, place=event.place)
         if form.card is None:
-            raise QuestionError(form.refusal)
+            raise NotAllowed(form.refusal)
         return chosen(form.fields, event.rule or {})
 
     async def read(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Look:

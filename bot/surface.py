@@ -41,12 +41,14 @@ __all__ = [
     "Listing",
     "Look",
     "Message",
+    "NewRule",
     "Pace",
     "Place",
     "Posted",
     "Quoted",
     "Reply",
     "Response",
+    "Standing",
     "Status",
     "Surface",
     "Together",
@@ -190,6 +192,18 @@ class GroupDecision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewRule:
+    """A person sent the form of a standing rule (`Entry.rule_form`); it is saved if they are
+    `sure`, else only looked at."""
+
+    actor: Actor
+    organisation: str
+    via: str
+    answer: Mapping[str, Any]
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """A person typed a command (`bot.commands`); the answer is for them alone. `place` has no root
     where the surface does not say in which thread. `keys` as of a Message."""
@@ -223,14 +237,30 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A standing rule on a home page: all that it says, and what became of it since. `link` is the
+    address of its thread or channel (None: it has none), `may` whether the person may revoke it."""
+
+    id: str
+    sentence: str
+    about: str
+    link: str | None
+    may: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
     """One page of a person's home: what waits for them, what runs for them, what was decided
-    lately. Pages count from 1; `decided` is the same on each. `refusal` is a sentence that stands
-    there instead of everything."""
+    lately, the standing rules that they made or may revoke. Pages count from 1; `decided` and
+    `rules` are the same on each. `more_rules`: how many the page has no room for. `maker`: whether
+    they may make rules. `refusal` is a sentence that stands there instead of everything."""
 
     waiting: tuple[Item, ...] = ()
     running: tuple[Item, ...] = ()
     decided: tuple[Item, ...] = ()
+    rules: tuple[Standing, ...] = ()
+    more_rules: int = 0
+    maker: bool = False
     page: int = 1
     pages: int = 1
     refusal: str = ""
@@ -394,7 +424,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What a person fills in beside an approval: the card as it stands and the fields, or one
+    """What a person fills in: the fields, beside an approval with the card as it stands, or one
     sentence why there is no such form for them."""
 
     card: Card | None
@@ -446,6 +476,19 @@ class Entry(Protocol):
     ) -> Response:
         """Has the agent asked once more for what expired on a card (`Card.again`), on behalf of
         those who asked for it; `nonce` as of the card. Never raises for what a person did."""
+
+    async def rule_form(self, actor: Actor, organisation: str) -> Form:
+        """What a standing rule says, to be filled in, for who may make rules (without a card)."""
+
+    async def new_rule(self, event: NewRule) -> Response:
+        """What the rule says and which past calls it would have met, or that it is saved; `errors`
+        as of `decide`. Never raises for what a person did."""
+
+    async def revoke_rule(
+        self, rule_id: str, actor: Actor, organisation: str, *, via: str
+    ) -> Response:
+        """Ends a standing rule that holds in this organisation, if this person may. Its id is no
+        secret."""
 
     async def look(
         self, nonce: str, verb: Verb, actor: Actor, *, place: Place | None = None

@@ -22,7 +22,7 @@ Whatever you type goes to the agent, except for these:
 - `/status [PAGE]`: what the agent is doing in this thread and in the others
 - `/pending [PAGE]`: the questions that wait for somebody
 - `/task ID`: one call in detail; `/status` lists the ids
-- `/rules [PAGE]`: what runs without asking
+- `/rules [PAGE]`: the standing rules; `/rules add …` and `/rules revoke ID` make and end one
 - `/usage`: tokens and cost
 - `/stop`: stops the agent in this thread
 - `/quit`: leaves (Ctrl-D)

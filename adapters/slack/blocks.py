@@ -12,6 +12,7 @@ from typing import Any, Final, assert_never
 
 from adapters.slack import group, limits
 from adapters.slack.actions import ACTION as ACTION
+from adapters.slack.actions import CHOOSE
 from adapters.slack.actions import SHOW as SHOW
 from adapters.slack.text import chunks, escape, mrkdwn, plain, sections, shorten
 from bot import address
@@ -41,6 +42,7 @@ HOME: Final = "home."  # and which way to turn; the value is the number of the p
 SHOW_LABEL: Final = "Show everything"
 
 STANDING: Final = "Approve for this thread"  # a phone shows some 30 characters of a button
+CHOOSE_LABEL: Final = "Approve and remember…"
 _BODY: Final = limits.MESSAGE_TEXT - 1_500  # what stands between the title and the buttons
 _SHORT: Final = 300
 _FEW: Final = 10  # choices that are listed on the card; more are listed by Answer
@@ -213,7 +215,8 @@ def abridged(card: Card, room: int) -> list[Block]:
 def buttons(card: Card, *, approvable: bool) -> Block:
     """What can be pressed on an open card. `approvable`: every argument is seen beside it."""
     drawn = _actions(card, whole=True)
-    hidden = () if approvable else (ACTION + APPROVE, ACTION + REMEMBER, ACTION + EDIT)
+    approving = (APPROVE, REMEMBER, CHOOSE, EDIT)
+    hidden = () if approvable else tuple(ACTION + one for one in approving)
     shown = [one for one in drawn["elements"] if one["action_id"] not in hidden]
     return drawn | {"elements": shown}
 
@@ -409,6 +412,8 @@ def approval_buttons(card: Card) -> list[dict[str, Any]]:
     buttons = [_button(DECLINE, "Decline", card, "danger")]
     if card.complete and card.editable:
         buttons.insert(0, _button(EDIT, "Edit and approve", card))
+    if card.complete and card.standing:
+        buttons.insert(0, _button(CHOOSE, CHOOSE_LABEL, card))
     if card.complete and card.remember is not None:
         buttons.insert(0, _button(REMEMBER, STANDING, card))
     if card.complete:

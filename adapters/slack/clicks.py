@@ -10,20 +10,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from adapters.slack import actions, apology, blocks, edits, limits, modals, pages
+from adapters.slack import actions, apology, blocks, edits, limits, modals, pages, standing
 from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import SURFACE, Click, Submission, page
 from adapters.slack.homes import Homes
 from adapters.slack.log import quiet
+from adapters.slack.outcome import BROKEN as _BROKEN
+from adapters.slack.outcome import Outcome as _Outcome
+from adapters.slack.outcome import told as _told
 from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import FAILURES, code_of, pointers_of
 from adapters.slack.text import escape
@@ -37,7 +40,6 @@ from bot.surface import (
     Form,
     GroupDecision,
     Place,
-    Response,
     Verb,
 )
 from bot.text import visible
@@ -48,28 +50,10 @@ log = logging.getLogger(__name__)
 _OPEN_SECONDS: Final = 2.0
 _UNKNOWN: Final = "Slack did not say who you are just now, so nothing was done: please try again."
 _UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
-_BROKEN: Final = "Something went wrong here. If the card still has its buttons, please try again."
 _RECORDED: Final = "It is recorded."
 
 Draw = Callable[[Card], modals.View]
-
-
-class AskForm(Protocol):
-    """A method of `Entry` that gives a form beside an approval."""
-
-    async def __call__(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Form: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What a person is told: nothing when it counts (the card shows it), else a sentence, or
-    sentences at the inputs of their form. `final`: sending the form again is of no use. `done`:
-    what came of it when it counts, for who does not see the card."""
-
-    sentence: str = ""
-    done: str = ""
-    errors: dict[str, str] = field(default_factory=dict)
-    final: bool = False
+_Found = TypeVar("_Found", Card, Form)
 
 
 class Clicks:
@@ -101,6 +85,12 @@ class Clicks:
                 await self._decide(click, Verb.APPROVE)
             case blocks.REMEMBER:
                 await self._decide(click, Verb.APPROVE, remember=THREAD)
+            case actions.CHOOSE:
+                await self._opened(click, self._form(click), standing.remembering)
+            case actions.NEW_RULE:
+                await self._opened(click, self._form(click), standing.making)
+            case actions.REVOKE:
+                await self._answered(click, lambda actor: self._revoked(click, actor))
             case blocks.DECLINE:
                 await self._decide(click, Verb.DECLINE)
             case blocks.FINISHED:
@@ -110,7 +100,7 @@ class Clicks:
             case blocks.NOTE:
                 await self._open(click, Verb.DECLINE, modals.note)
             case blocks.EDIT:
-                await self._open(click, Verb.APPROVE, edits.form, self._entry.editing)
+                await self._opened(click, self._form(click), edits.opened)
             case blocks.LINK:
                 await self._open(click, Verb.ANSWER, modals.link)
             case blocks.CANCEL:
@@ -142,7 +132,7 @@ class Clicks:
 
     async def send(self, submission: Submission) -> dict[str, Any]:
         """Takes a modal; returns what Slack is answered."""
-        if submission.callback not in (modals.FORM, modals.NOTE, edits.EDIT):
+        if submission.callback not in {modals.FORM, modals.NOTE, edits.EDIT, *standing.CALLBACKS}:
             log.warning("A modal that is none of ours was ignored.")
             return {}
         deciding = self._background.start(self._submitted(submission))
@@ -153,12 +143,13 @@ class Clicks:
             self._background.start(self._show_later(view["external_id"], deciding))
             return {"response_action": "push", "view": {**view, "clear_on_close": False}}
         outcome = deciding.result()
+        if outcome.view is not None:
+            return {"response_action": "push", "view": outcome.view}
         if outcome.errors:
             return {"response_action": "errors", "errors": outcome.errors}
         if outcome.sentence:
             return {"response_action": "update", "view": modals.saying(outcome.sentence)}
-        # An edit may lie on the pages of its card, whose buttons are of no use any more.
-        return {"response_action": "clear"} if submission.callback == edits.EDIT else {}
+        return {"response_action": "clear"} if outcome.over else {}
 
     # Decisions
 
@@ -216,6 +207,12 @@ class Clicks:
             )
         )
 
+    async def _revoked(self, click: Click, actor: Actor) -> _Outcome:
+        answer = await self._entry.revoke_rule(
+            click.nonce, actor, self._anywhere.organisation, via="slack button"
+        )
+        return _Outcome(answer.sentence)
+
     async def _answered(
         self, click: Click, decided: Callable[[Actor], Awaitable[_Outcome]]
     ) -> None:
@@ -236,19 +233,14 @@ class Clicks:
 
     async def _submitted(self, submission: Submission) -> _Outcome:
         async def decided(actor: Actor) -> _Outcome:
+            if submission.callback in standing.CALLBACKS:
+                return await standing.sent(self._entry, submission, actor, self._anywhere)
+            if submission.callback == edits.EDIT:
+                return await edits.sent(self._entry, submission, actor, self._anywhere)
             verb = Verb.DECLINE if submission.callback == modals.NOTE else Verb.ANSWER
             card: Card | None = None
-            response: Any = None
-            values: dict[str, Any] | None = None
-            if submission.callback == edits.EDIT:
-                verb = Verb.APPROVE
-                form = await self._entry.editing(submission.nonce, actor, place=self._anywhere)
-                card = _with_fields(form)
-                if card is None:
-                    return _Outcome(form.refusal or _BROKEN)
-                values = modals.read_state(card, submission.values)
-            elif verb is Verb.DECLINE:
-                response = modals.read_note(submission.values)
+            if verb is Verb.DECLINE:
+                response: Any = modals.read_note(submission.values)
             else:
                 look = await self._entry.look(submission.nonce, verb, actor, place=self._anywhere)
                 if look.card is None:
@@ -262,7 +254,6 @@ class Clicks:
                 via="slack modal",
                 place=self._anywhere,
                 response=response,
-                edited=values,
             )
             answer = await self._entry.decide(decision)
             if answer.errors and not answer.done and card is not None:
@@ -270,7 +261,8 @@ class Clicks:
             return _told(answer)
 
         outcome = await self._guarded(submission.person, decided)
-        if outcome.sentence and not outcome.final:  # the form stays, with what was typed
+        kept = not outcome.final and submission.callback not in standing.SAVES
+        if outcome.sentence and kept:  # the form stays, with what was typed
             placed = modals.error_everywhere(submission.callback, outcome.sentence)
             return _Outcome(errors=placed)
         return outcome
@@ -297,12 +289,21 @@ class Clicks:
 
     # Modals
 
-    async def _open(
-        self, click: Click, verb: Verb | None, draw: Draw, form: AskForm | None = None
+    async def _open(self, click: Click, verb: Verb | None, draw: Draw) -> None:
+        """Opens the modal for a verb, or (none) for who may read the card."""
+        await self._opened(click, self._look(click, verb), draw)
+
+    async def _opened(
+        self,
+        click: Click,
+        look: Coroutine[Any, Any, _Found | str],
+        draw: Callable[[_Found], modals.View],
     ) -> None:
-        """Opens the modal for a verb, or (none) for who may read the card. `form`: gives the fields
-        that the card is drawn with instead of its own."""
-        looking = self._background.start(self._look(click, verb, form=form))
+        """Opens a modal for what is looked up; in the place of the one that was pressed in."""
+        looking = self._background.start(look)
+        if click.view:
+            self._background.start(self._fill(click.view, looking, draw))
+            return
         if click.home is not None:  # whoever looks at it has it drawn anew when the form is sent
             self._homes.open(click.person, click.home)
         if self._people.knows(click.person):  # else Slack is asked, and the modal goes first
@@ -314,23 +315,35 @@ class Clicks:
             else:
                 await self._show(click, draw(found))
         elif view_id := await self._show(click, modals.loading()):
-            self._background.start(self._fill(click, view_id, looking, draw))
+            self._background.start(self._fill(view_id, looking, draw))
 
-    async def _look(
-        self, click: Click, verb: Verb | None, nonce: str = "", form: AskForm | None = None
-    ) -> Card | str:
+    async def _form(self, click: Click) -> Form | str:
+        """The form that a button opens, or why this person does not get it."""
+        found: list[Form] = []
+
+        async def asked(actor: Actor) -> _Outcome:
+            place = click.place or self._anywhere
+            match click.action:
+                case actions.NEW_RULE:
+                    form = await self._entry.rule_form(actor, place.organisation)
+                case blocks.EDIT:
+                    form = await self._entry.editing(click.nonce, actor, place=place)
+                case _:
+                    form = await self._entry.remembering(click.nonce, actor, place=place)
+            if not form.fields:
+                return _Outcome(form.refusal or _BROKEN)
+            found.append(form)
+            return _Outcome()
+
+        outcome = await self._guarded(click.person, asked)
+        return found[0] if found else outcome.sentence
+
+    async def _look(self, click: Click, verb: Verb | None, nonce: str = "") -> Card | str:
         """The card, or why the person may not see it."""
         nonce = nonce or click.nonce
         found: list[Card] = []
 
         async def looked(actor: Actor) -> _Outcome:
-            if form is not None:
-                asked = await form(nonce, actor, place=click.place or self._anywhere)
-                card = _with_fields(asked)
-                if card is None:
-                    return _Outcome(asked.refusal or _BROKEN)
-                found.append(card)
-                return _Outcome()
             look = await (
                 self._entry.read(nonce, actor, place=click.place or self._anywhere)
                 if verb is None
@@ -348,8 +361,7 @@ class Clicks:
         """Opens a modal; its id, or none when the person was told that it did not open."""
         try:
             async with asyncio.timeout(_OPEN_SECONDS):
-                show = self._client.views_push if click.view else self._client.views_open
-                opened = await show(trigger_id=click.trigger, view=view)
+                opened = await self._client.views_open(trigger_id=click.trigger, view=view)
             return str(opened["view"]["id"])
         except FAILURES as error:
             log.warning("A modal did not open: %s", _named(error))
@@ -359,7 +371,10 @@ class Clicks:
             return ""
 
     async def _fill(
-        self, click: Click, view_id: str, looking: asyncio.Task[Card | str], draw: Draw
+        self,
+        view_id: str,
+        looking: asyncio.Task[_Found | str],
+        draw: Callable[[_Found], modals.View],
     ) -> None:
         found = await looking
         await self._update(
@@ -384,7 +399,8 @@ class Clicks:
         told = outcome.sentence or " ".join(outcome.errors.values()) or _RECORDED
         if outcome.errors:
             told += "\nClose this to go back to your form."
-        view = {**modals.saying(told, last=not outcome.errors), "external_id": external_id}
+        view = outcome.view or modals.saying(told, last=not outcome.errors)
+        view = {**view, "external_id": external_id}
         for pause in (0.2, 1.0, 3.0):  # Slack may not have put the view up yet
             try:
                 await self._client.views_update(external_id=external_id, view=view)
@@ -439,18 +455,6 @@ def _picked(card: Card, index: str) -> Any:
         raise modals.NotOurs("This button does not belong to the question.")
     value = quick.choices[int(index)].value
     return {quick.name: {"selected": [value]} if quick.allow_other else value}
-
-
-def _with_fields(form: Form) -> Card | None:
-    """The card of a form beside an approval, as if its fields were the card's own."""
-    return None if form.card is None else replace(form.card, fields=form.fields)
-
-
-def _told(answer: Response) -> _Outcome:
-    if answer.done:
-        return _Outcome(done=answer.sentence)
-    sentence = answer.sentence or " ".join(answer.errors.values()) or _BROKEN
-    return _Outcome(sentence, final=answer.settled is not None)
 
 
 def _named(error: Exception) -> str:

@@ -4,12 +4,16 @@ can be changed here. Only the one who decides sees it, secrets as they are."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from adapters.slack import limits, modals
 from adapters.slack.blocks import ACTION, empty, exact, rich, words
+from adapters.slack.events import Submission
+from adapters.slack.outcome import BROKEN, Outcome, told
 from adapters.slack.text import plain, shorten
 from bot.card import Argument, Card, revealed
+from bot.surface import Actor, Decision, Entry, Form, Place, Verb
 
 EDIT: Final = ACTION + "edit"  # callback id
 
@@ -32,6 +36,38 @@ def form(card: Card) -> modals.View:
     above = [*_facts(card), *_kept(kept)]
     view = modals.fitted(card, EDIT, "Edit and approve", above, submit="Approve", emptied=True)
     return view or modals.saying(_TOO_LONG)
+
+
+def opened(form_: Form) -> modals.View:
+    """The modal of what `Entry.editing` gives."""
+    assert form_.card is not None
+    return form(_with_fields(form_.card, form_))
+
+
+async def sent(entry: Entry, submission: Submission, actor: Actor, place: Place) -> Outcome:
+    """What came of the modal; `place` is the workspace. Raises NotOurs."""
+    form_ = await entry.editing(submission.nonce, actor, place=place)
+    if form_.card is None:
+        return Outcome(form_.refusal or BROKEN)
+    card = _with_fields(form_.card, form_)
+    answer = await entry.decide(
+        Decision(
+            nonce=submission.nonce,
+            verb=Verb.APPROVE,
+            actor=actor,
+            via="slack modal",
+            place=place,
+            edited=modals.read_state(card, submission.values),
+        )
+    )
+    if answer.errors and not answer.done:
+        return Outcome(errors=modals.errors_for(card, answer.errors))
+    # It may lie on the pages of its card, whose buttons are of no use any more.
+    return replace(told(answer), over=answer.done)
+
+
+def _with_fields(card: Card, form_: Form) -> Card:
+    return replace(card, fields=form_.fields)
 
 
 def _facts(card: Card) -> list[modals.Block]:

@@ -27,7 +27,7 @@ _TS: Final = re.compile(r"[0-9]{1,12}\.[0-9]{6}")
 _ID: Final = re.compile(r"[A-Z][A-Z0-9_]{1,40}")
 _PAGE: Final = re.compile(r"[1-9][0-9]{0,3}")
 _MENTION: Final = re.compile(r"<@([UW][A-Z0-9_]+)(?:\|[^<>]*)?>|<!subteam\^[^<>]*>")
-_TOKEN: Final = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
+_TOKEN: Final = re.compile(r"<((?:[@#!]|[a-z][a-z0-9+.-]*:)[^<>|]*)(?:\|([^<>]*))?>")
 
 
 class Malformed(ValueError):
@@ -418,7 +418,10 @@ def readable(text: str, me: str) -> str:
             return f"#{label or target[1:]}"
         if target.startswith("!"):
             return label or f"@{target[1:].split('^')[0]}"
-        return target if label in ("", target) else f"{label} ({target.removeprefix('mailto:')})"
+        bare = target.removeprefix("mailto:")
+        if label in (bare, target.removeprefix("http://")):  # Slack made a link of what was typed
+            return label
+        return target if label in ("", target) else f"{label} ({bare})"
 
     return html.unescape(_TOKEN.sub(shown, text)).strip()
 

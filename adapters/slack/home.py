@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from adapters.slack import limits
+from adapters.slack.actions import NEW_RULE, REVOKE
 from adapters.slack.blocks import (
     ACTION,
     ANSWER,
@@ -26,7 +27,7 @@ from adapters.slack.blocks import (
 from adapters.slack.text import plain, shorten
 from bot.card import Card, Kind, TaskCard, revealed, revealed_task
 from bot.markdown import moment
-from bot.surface import Home, Item
+from bot.surface import Home, Item, Standing
 from bot.text import visible
 
 View = dict[str, Any]
@@ -37,6 +38,13 @@ _TITLE: Final = 150
 _NAME: Final = 100  # of a tool or an agent
 _SAID: Final = 300
 _LINES: Final = 5  # decisions in one block
+_RULE: Final = 1_200  # of all that a standing rule says
+_SURE: Final = {
+    "title": plain("Revoke this rule?"),
+    "text": plain("It ends now, for everybody. What it let run before is not called back."),
+    "confirm": plain("Revoke"),
+    "deny": plain("Back"),
+}
 
 NOTHING: Final = (
     "Nothing waits for you. To begin, mention me in a channel with what you need, or write to me "
@@ -78,6 +86,7 @@ def _view(home: Home, notice: str, *, whole: bool) -> View:
         blocks.append(_section(NOTHING))
     if home.decided:
         blocks += [_header("Decided lately"), *_decided(home.decided)]
+    blocks += _rules(home)
     return _page([*blocks, *_turns(home)], home.page)
 
 
@@ -193,6 +202,35 @@ def _link(item: Item) -> list[dict[str, Any]]:
         return []
     dot = {"type": "text", "text": " · "}
     return [dot, {"type": "link", "url": item.link, "text": "thread"}]
+
+
+def _rules(home: Home) -> list[Block]:
+    """The standing rules, each with its end, and a way to make one."""
+    if not home.rules and not home.maker:
+        return []
+    blocks = [_header("Standing rules")]
+    for rule in home.rules:
+        blocks.append(_rule(rule))
+        if rule.may:
+            revoke = _button(REVOKE, "Revoke", rule.id) | {"confirm": _SURE}
+            blocks.append({"type": "actions", "elements": [revoke]})
+    if home.more_rules:
+        told = f"And {home.more_rules:,} more: the command “rules” lists those of a channel."
+        blocks.append({"type": "context", "elements": [plain(told)]})
+    if home.maker:
+        elements = [_button(NEW_RULE, "New rule", "rule")]
+        blocks.append({"type": "actions", "elements": elements})
+    return blocks
+
+
+def _rule(rule: Standing) -> Block:
+    said = words(
+        (shorten(_line(rule.sentence), _RULE), True),
+        (f"\n{shorten(_line(rule.about), _SAID)}", False),
+    )
+    dot = {"type": "text", "text": " · "}
+    link = [] if rule.link is None else [dot, {"type": "link", "url": rule.link, "text": "open"}]
+    return rich({**said, "elements": [*said["elements"], *link]})
 
 
 def _turns(home: Home) -> list[Block]:

@@ -14,6 +14,7 @@ BUTTON: Final = 75
 BUTTON_URL: Final = 3_000
 LINK: Final = 2_000  # a whole `<url|label>` token of ours
 
+METADATA: Final = 3_000  # what a view carries for us
 VIEW_BLOCKS: Final = 100
 VIEW_BYTES: Final = 240_000
 PAGE_TEXT: Final = 12_000  # of one page of a card: at worst twelve bytes a character

@@ -39,9 +39,14 @@ class NotOurs(ValueError):
 
 
 def form(card: Card) -> View:
+    """What a question asks."""
+    return inputs(card, FORM, "Answer", "Send")
+
+
+def inputs(card: Card, callback: str, title: str, submit: str) -> View:
     """What is asked and its fields; a form with more inputs than a modal holds says so instead."""
     card = revealed(card)
-    view = fitted(card, FORM, "Answer", _message(card), submit="Send")
+    view = fitted(card, callback, title, _message(card), submit=submit)
     return view or saying(
         "This form is too long for Slack. Please decline it with a note saying so."
     )

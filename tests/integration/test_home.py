@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from bot.approvers import Policy
 from bot.card import Card, TaskCard
 from bot.closing import redraw, supersede
-from bot.home import DECIDED, OPEN_SECONDS, OUTSIDER, PAGE
+from bot.home import DECIDED, OUTSIDER, PAGE
+from bot.open_homes import OPEN_SECONDS
 from bot.surface import Actor, DeliveryError, Home, Item
 from storage.database import Database, DatabaseUnavailable
 from storage.outbox import OutboxRow

@@ -26,6 +26,7 @@ from bot.surface import (
     Listing,
     Look,
     Message,
+    NewRule,
     Place,
     Response,
     Verb,
@@ -94,6 +95,8 @@ class StubEntry:
         self.answer: Response | None = None
         self.fields: tuple[Field, ...] = (Field("order"),)
         self.previews: list[Decision] = []
+        self.rules: list[NewRule] = []
+        self.revoked: list[tuple[str, Actor, str]] = []
 
     async def message(self, event: Message) -> bool:
         await self._trouble()
@@ -155,6 +158,22 @@ class StubEntry:
         await self._trouble()
         self.previews.append(event)
         return self.answer or Response(done=True, sentence="It would have met 3 of 12 calls.")
+
+    async def rule_form(self, actor: Actor, organisation: str) -> Form:
+        await self._trouble()
+        return Form(card=None, fields=() if self.refusal else self.fields, refusal=self.refusal)
+
+    async def new_rule(self, event: NewRule) -> Response:
+        await self._trouble()
+        self.rules.append(event)
+        return self.answer or Response(done=True, sentence="It would have met 3 of 12 calls.")
+
+    async def revoke_rule(
+        self, rule_id: str, actor: Actor, organisation: str, *, via: str
+    ) -> Response:
+        await self._trouble()
+        self.revoked.append((rule_id, actor, organisation))
+        return self.answer or Response(done=True, sentence="No longer in force.")
 
     async def open_cards(self, place: Place) -> list[Card]:
         return []

@@ -303,6 +303,9 @@ async def test_a_home_that_slack_refuses_holds_up_neither_others_nor_the_call(
         await opened(one.slack, BEN, "Nothing waits for you.")
         one.slack.fail_next("views.publish", error="token_revoked")
         await one.mention()
+        await one.slack.until(
+            lambda: any(made.error for made in one.slack.calls_of("views.publish"))
+        )
         await one.click(BEN, "wants to run refund", "Approve")
         await one.reads("Done.")
         assert effects == ["refund A1"]

@@ -250,7 +250,11 @@ def test_a_sender_of_another_workspace_is_named_with_it() -> None:
         ("<#C1|general> and <#C2>", "#general and #C2"),
         ("<!here> <!subteam^S1|@ops>", "@here @ops"),
         ("<https://a.test/x> <https://a.test|site>", "https://a.test/x site (https://a.test)"),
-        ("<mailto:a@b.test|a@b.test>", "a@b.test (a@b.test)"),
+        ("<mailto:a@b.test|a@b.test>", "a@b.test"),
+        ("<mailto:a@b.test|write> host=<http://a.test|a.test>", "write (a@b.test) host=a.test"),
+        ("<http://b.test|a.test>", "a.test (http://b.test)"),
+        ("a&lt;=1 and b&gt;=2", "a<=1 and b>=2"),
+        ("a<=1 and b>=2", "a<=1 and b>=2"),
         ("a &lt;b&gt; &amp;amp;", "a <b> &amp;"),
     ],
 )

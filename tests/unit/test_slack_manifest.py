@@ -4,6 +4,7 @@ import ast
 import inspect
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from adapters.slack import events
 from adapters.slack.commands import COMMAND, PENDING, STATUS
 from adapters.slack.settings import PROMPTS, SCOPES, SlackSettings
 from adapters.slack.transport import SlackSurface
+from bot.commands import HELP
 from tests.fakes.clock import FakeClock
 
 ROOT = Path(__file__).parents[2]
@@ -322,6 +324,13 @@ def test_the_manifest_has_the_commands_and_shortcuts_that_have_a_listener_and_no
     kinds = {one["callback_id"]: one["type"] for one in features["shortcuts"]}
     assert kinds == {STATUS: "message", PENDING: "global"}
     assert set(listeners.shortcuts) == set(kinds)
+
+
+def test_the_hint_of_the_command_has_every_command_of_the_help() -> None:
+    [command] = manifest()["features"]["slash_commands"]
+    hinted = {one.partition(" ID")[0] for one in command["usage_hint"].split(" | ")}
+    helped = re.findall(r"^- `((?:[a-z]+ ?)+)", HELP, re.MULTILINE)
+    assert hinted == {one.strip() for one in helped}
 
 
 def test_the_tabs_and_the_agent_view_are_on_where_the_code_uses_them() -> None:

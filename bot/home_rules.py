@@ -1,0 +1,205 @@
+"""The standing rules on a person's home page, and the form in which they make one there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bot import rulebook
+from bot.approvers import may_make
+from bot.core import Core
+from bot.field import AnswerError, Choice, Field, FieldType, coerce
+from bot.markdown import moment
+from bot.question import NotAllowed, QuestionError
+from bot.remember import SPANS, sentence
+from bot.rule_grammar import Unread, conditions
+from bot.rule_wish import NOTE, Wish, rule_of
+from bot.rules import Effect
+from bot.surface import Actor, Form, NewRule, Response, Standing
+from storage import scope
+from storage.chats import ChatRow
+from storage.database import Tx
+from storage.place import Place
+from storage.rules import RuleRow, Scope
+
+SHOWN: Final = 8  # rules on one page
+_REVOKED: Final = "until revoked"
+_USES: Final = 1_000
+_GONE: Final = "There is no such rule in force here."
+
+
+# On the page
+
+
+async def standing(
+    core: Core, tx: Tx, actor: Actor, where: scope.Scope
+) -> tuple[tuple[Standing, ...], int]:
+    """The rules that this person made or may revoke, newest first, and how many more there are."""
+    found = [
+        _standing(core, rule, chat, actor)
+        for rule, chat in reversed(await scope.rules_in_force(tx, where, core.now()))
+        if _concerns(core, rule, chat, actor)
+    ]
+    return tuple(found[:SHOWN]), len(found[SHOWN:])
+
+
+def is_maker(core: Core, actor: Actor) -> bool:
+    """Whether a policy names this person as one who makes rules."""
+    if actor.is_bot or actor.is_guest or actor.is_external:
+        return False
+    who = core.policies.who
+    return any(may_make(one, actor.key, who=who) for one in core.policies.policies)
+
+
+def _concerns(core: Core, rule: RuleRow, chat: ChatRow | None, actor: Actor) -> bool:
+    who = core.policies.who
+    mine = who(rule.created_by) == who(actor.key)
+    return mine or rulebook.refused_to_revoke(core, rule, actor, chat) is None
+
+
+def _standing(core: Core, rule: RuleRow, chat: ChatRow | None, actor: Actor) -> Standing:
+    used = "once" if rule.uses == 1 else f"{rule.uses} times" if rule.uses else "never"
+    about = [f"{rule.created_name} said so on {moment(rule.created_at)}; used {used}"]
+    about += [one for one in (rulebook.suspended(core, rule), rule.note) if one]
+    return Standing(
+        id=rule.id,
+        sentence=sentence(rule, here=rule.scope == Scope.ORGANISATION),
+        about="; ".join(about),
+        link=_link(core, rule, chat),
+        may=rulebook.refused_to_revoke(core, rule, actor, chat) is None,
+    )
+
+
+def _link(core: Core, rule: RuleRow, chat: ChatRow | None) -> str | None:
+    """The address of the thread or channel where the rule holds."""
+    place = None if chat is None else chat.place
+    if rule.scope == Scope.CHANNEL:
+        surface, _, rest = rule.scope_key.partition(":")
+        organisation, _, channel = rest.partition("/")
+        place = Place(surface, organisation, channel, "")
+    if place is None or (surface_of := core.surfaces.get(place.surface)) is None:
+        return None
+    return surface_of.link(place)
+
+
+async def revoke(
+    core: Core, rule_id: str, actor: Actor, organisation: str, *, via: str
+) -> Response:
+    """Ends a rule of this organisation for somebody who may. Raises DatabaseUnavailable."""
+    async with core.db.read() as tx:
+        where = scope.Scope.of_organisation(actor.surface, organisation)
+        found = await scope.rules_in_force(tx, where, core.now())
+    if rule_id not in [rule.id for rule, _ in found]:
+        return Response(done=False, sentence=_GONE)
+    try:
+        rule = await rulebook.revoke(core, rule_id, by=actor, via=via)
+    except QuestionError as error:
+        return Response(done=False, sentence=str(error))
+    return Response(done=True, sentence=f"No longer in force: {sentence(rule, here=False)}")
+
+
+# The form
+
+
+async def form(core: Core, actor: Actor, organisation: str) -> Form:
+    """What a rule says, to be filled in."""
+    try:
+        return Form(card=None, fields=await _fields(core, actor, organisation))
+    except QuestionError as error:
+        return Form(card=None, refusal=str(error))
+
+
+async def take(core: Core, event: NewRule) -> Response:
+    """Shows what the rule would do, or saves it. Raises DatabaseUnavailable."""
+    actor = event.actor
+    try:
+        fields = await _fields(core, actor, event.organisation)
+        wish = _wish(coerce(fields, event.answer, lenient=True))
+        assert wish.scope is not None
+        key = actor.surface
+        if wish.scope is Scope.ORGANISATION:
+            key = f"{actor.surface}:{event.organisation}"
+        rule = await rule_of(core, wish, wish.scope, key, actor)
+        if event.sure:
+            rule = await rulebook.make(core, rule, by=actor, via=event.via)
+            return Response(done=True, sentence=await _saved(core, rule, event.organisation))
+        refused = rulebook.refused_to_make(core, rule, actor)
+        if refused is not None:
+            raise NotAllowed(refused)
+        async with core.db.read() as tx:
+            shown = await rulebook.preview(tx, rule)
+    except AnswerError as error:
+        return Response(done=False, sentence=str(error), errors=error.errors)
+    except QuestionError as error:
+        return Response(done=False, sentence=str(error))
+    return Response(done=True, sentence=f"{sentence(rule)}\n{shown.sentence}")
+
+
+async def _saved(core: Core, rule: RuleRow, organisation: str) -> str:
+    """That it is in force, once that was looked up (row B67)."""
+    async with core.db.read() as tx:
+        where = scope.Scope.of_organisation(rule.scope_key.partition(":")[0], organisation)
+        found = await scope.rules_in_force(tx, where, core.now())
+    if rule.id in [one.id for one, _ in found]:
+        return f"Saved: {sentence(rule)}"
+    return f"{rule.id} was saved, but it is not among the rules in force: do not rely on it."
+
+
+async def _fields(core: Core, actor: Actor, organisation: str) -> tuple[Field, ...]:
+    """Raises QuestionError."""
+    if actor.organisation != organisation or not is_maker(core, actor):
+        raise NotAllowed("You are not among the rule makers of any policy, so ask one of them.")
+    tools = sorted({tool.name for one in core.agents.values() for tool in await one.offered()})
+    if not tools:
+        raise QuestionError("No tool is known here now, so there is nothing to make a rule about.")
+    effects = [
+        Choice(Effect.ALLOW.value, "It runs without asking"),
+        Choice(Effect.ASK.value, "It is asked about"),
+        Choice(Effect.DENY.value, "It is refused"),
+    ]
+    scopes = [
+        Choice(Scope.ORGANISATION.value, "In this whole workspace"),
+        Choice(Scope.SURFACE.value, f"Everywhere on {actor.surface.capitalize()}"),
+    ]
+    return (
+        Field("tool", title="Tool", choices=tools),
+        Field("effect", title="What becomes of its calls", choices=effects),
+        Field(
+            "when",
+            title="Only when",
+            description="A condition on each line, such as amount>=100, env=prod, host in a,b or "
+            "path under /srv. Without one it is about every call.",
+            required=False,
+            multiline=True,
+            max_length=1_000,
+        ),
+        Field("where", title="Where", choices=scopes, default=Scope.ORGANISATION.value),
+        Field("until", title="For how long", choices=[*SPANS.values(), _REVOKED], default="1 day"),
+        Field(
+            "uses",
+            FieldType.INTEGER,
+            title="How often at most",
+            required=False,
+            minimum=1,
+            maximum=_USES,
+        ),
+        Field("note", title="Note, for whoever reads it later", required=False, max_length=NOTE),
+    )
+
+
+def _wish(given: Mapping[str, Any]) -> Wish:
+    """What was filled in. Raises bot.field.AnswerError."""
+    seconds = {title: span for span, title in SPANS.items()}
+    try:
+        tests = conditions(given.get("when") or "")
+    except Unread as unread:
+        raise AnswerError({"when": str(unread)}) from unread
+    return Wish(
+        tool=given["tool"],
+        effect=Effect(given["effect"]),
+        conditions=tests,
+        scope=Scope(given["where"]),
+        seconds=seconds.get(given["until"]),
+        uses=given.get("uses"),
+        note=given.get("note") or "",
+    )

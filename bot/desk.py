@@ -186,6 +186,8 @@ class Desk:
             await self._remember(tx, case)
             counted = await self._count(tx, case, effect)
         except (QuestionError, AnswerError) as error:
+            if isinstance(error, NotAllowed):
+                await self._record(tx, "refused", question, by, via, why=str(error), verb=verb)
             return error
         if counted is not None and not counted.reached:
             return await self._one_of_several(tx, case, counted)

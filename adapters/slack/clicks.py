@@ -48,6 +48,7 @@ _UNKNOWN: Final = "Slack did not say who you are just now, so nothing was done: 
 _UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
 _BROKEN: Final = "Something went wrong here. If the card still has its buttons, please try again."
 _RECORDED: Final = "It is recorded."
+_NONE: Final = {"interlock: none": None}  # no question takes it; who tried is on record
 
 Draw = Callable[[Card], modals.View]
 
@@ -158,9 +159,7 @@ class Clicks:
                 look = await self._entry.look(
                     click.nonce, verb, actor, place=click.place or self._anywhere
                 )
-                if look.card is None:
-                    return _Outcome(look.refusal or _BROKEN)
-                response = _picked(look.card, pick)
+                response = _NONE if look.card is None else _picked(look.card, pick)
             decision = Decision(
                 nonce=click.nonce,
                 verb=verb,
@@ -169,6 +168,7 @@ class Clicks:
                 place=click.place or self._anywhere,
                 response=response,
                 remember=remember,
+                lenient=response is not _NONE,
             )
             return _told(await self._entry.decide(decision))
 
@@ -222,10 +222,8 @@ class Clicks:
                 response: Any = modals.read_note(submission.values)
             else:
                 look = await self._entry.look(submission.nonce, verb, actor, place=self._anywhere)
-                if look.card is None:
-                    return _Outcome(look.refusal or _BROKEN)
                 card = look.card
-                response = modals.read_state(card, submission.values)
+                response = _NONE if card is None else modals.read_state(card, submission.values)
             decision = Decision(
                 nonce=submission.nonce,
                 verb=verb,
@@ -233,6 +231,7 @@ class Clicks:
                 via="slack modal",
                 place=self._anywhere,
                 response=response,
+                lenient=response is not _NONE,
             )
             answer = await self._entry.decide(decision)
             if answer.errors and not answer.done and card is not None:

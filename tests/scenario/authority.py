@@ -151,7 +151,7 @@ show everything  y  y  y  y  y  y  y  y  y  y  y  y  y  r  r  r  r  r  r  r  r  
 approve in modal y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
 approve all      y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
 approve selected y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
-direct copy      y  x  x  x  x  x  x  y  x  x  x  x  s  x  x  x  n  x  x  x  x  x  ?  ?  ?
+direct copy      y  x  x  x  x  x  x  y  x  x  x  x  x  x  x  x  n  x  x  x  x  x  ?  ?  ?
 home             y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
 cancel button    y  y  y  t  y  y  y  y  y  y  y  y  y  t  t  y  t  t  t  t  t  t  ?  ?  ?
 slash cancel     y  y  y  t  y  y  y  y  c  y  y  y  y  t  t  y  t  t  t  t  c  c  ?  ?  ?

@@ -35,7 +35,7 @@ DECISIONS = ("decided", "stop_chat", "cancel_task")
 
 async def until(check: Callable[[], bool | Awaitable[bool]]) -> None:
     """Waits for what other tasks do; rarely, for there is much to look at."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(150):
         while True:
             found = check()
             if found if isinstance(found, bool) else await found:

@@ -155,11 +155,15 @@ class Clicks:
     ) -> None:
         async def decided(actor: Actor) -> _Outcome:
             response: Any = None
+            refused = ""
             if pick is not None:
                 look = await self._entry.look(
                     click.nonce, verb, actor, place=click.place or self._anywhere
                 )
-                response = _NONE if look.card is None else _picked(look.card, pick)
+                if look.card is None:
+                    refused, response = look.refusal or _BROKEN, _NONE
+                else:
+                    response = _picked(look.card, pick)
             decision = Decision(
                 nonce=click.nonce,
                 verb=verb,
@@ -170,7 +174,8 @@ class Clicks:
                 remember=remember,
                 lenient=response is not _NONE,
             )
-            return _told(await self._entry.decide(decision))
+            answer = await self._entry.decide(decision)
+            return _Outcome(refused) if refused else _told(answer)
 
         await self._answered(click, decided)
 
@@ -218,12 +223,16 @@ class Clicks:
         async def decided(actor: Actor) -> _Outcome:
             verb = Verb.DECLINE if submission.callback == modals.NOTE else Verb.ANSWER
             card: Card | None = None
+            refused = ""
             if verb is Verb.DECLINE:
                 response: Any = modals.read_note(submission.values)
             else:
                 look = await self._entry.look(submission.nonce, verb, actor, place=self._anywhere)
                 card = look.card
-                response = _NONE if card is None else modals.read_state(card, submission.values)
+                if card is None:
+                    refused, response = look.refusal or _BROKEN, _NONE
+                else:
+                    response = modals.read_state(card, submission.values)
             decision = Decision(
                 nonce=submission.nonce,
                 verb=verb,
@@ -234,6 +243,8 @@ class Clicks:
                 lenient=response is not _NONE,
             )
             answer = await self._entry.decide(decision)
+            if refused:
+                return _Outcome(refused)
             if answer.errors and not answer.done and card is not None:
                 return _Outcome(errors=modals.errors_for(card, answer.errors))
             return _told(answer)

@@ -24,9 +24,15 @@ NAMES = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(["ana", "ben"]), 
 def actors(draw: st.DrawFn) -> Actor:
     surface, _, rest = draw(st.sampled_from(KEYS)).partition(":")
     team, _, user = rest.partition("/")
-    flags = {name: draw(st.booleans()) for name in ("is_bot", "is_guest", "is_external")}
-    roles = draw(st.frozensets(st.sampled_from(GROUPS)))
-    return Actor(surface, team, user, roles=roles, **flags)
+    return Actor(
+        surface,
+        team,
+        user,
+        is_bot=draw(st.booleans()),
+        is_guest=draw(st.booleans()),
+        is_external=draw(st.booleans()),
+        roles=draw(st.frozensets(st.sampled_from(GROUPS))),
+    )
 
 
 POLICIES = st.builds(
@@ -59,8 +65,7 @@ def test_a_bot_is_always_refused_and_a_stranger_unless_named(
     who = Policies(people=names).who
     named = who(actor.key) in {who(one) for one in policy.people}
     if not named:
-        for flag in ("is_guest", "is_external"):
-            stranger = replace(actor, **{flag: True})
+        for stranger in (replace(actor, is_guest=True), replace(actor, is_external=True)):
             assert asked(stranger, policy, askers, names, purpose) is not None
 
 

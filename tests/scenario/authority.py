@@ -1,7 +1,8 @@
 """Who may do what by which way: every way into the product, every kind of person, every result.
 
-A way is a line of `TABLE`, a kind of person a column. To add a way: its line, and what it does in
-`tests/scenario/authority_ways.py`.
+A way is a line of `TABLE`, a kind of person a column. To add a way: its line here, a line in
+`authority_ways.WAYS` of what a person does (`button`, `sent`, `says` make the most of them), and
+its names in `ENTRIES`, which a test holds against the code.
 """
 
 from __future__ import annotations

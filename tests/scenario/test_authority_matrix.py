@@ -24,6 +24,7 @@ from tests.scenario.authority_ways import GROUPS, WAYS, Asked, Try, Way
 from tests.scenario.slack_product import ANA, OPS, Product, product
 
 EXPECTED = authority.read()
+DECIDED = "something was decided"
 POLL = 0.03  # seconds
 POSTING = ("chat.postMessage", "chat.update", "chat.delete", "chat.startStream")
 DUMP = [
@@ -190,7 +191,7 @@ async def is_refused(
     found = await tries(on, way, kind, code, asked)
     wrong = [] if found == code else [f"{kind}: {found} instead of {code}"]
     if await on.dump() != before:
-        wrong.append(f"{kind}: something was decided")
+        wrong.append(f"{kind}: {DECIDED}")
     if on.public() != shown:
         wrong.append(f"{kind}: something was posted or edited in public")
     if (len(on.effects), len(on.going_on.cancelled)) != done:
@@ -260,6 +261,7 @@ async def test_who_gets_where_by_which_way(
             async with sqlite_db.transaction("close_homes") as tx:  # else each is drawn ever anew
                 await tx.run(sa.delete(schema.homes))
             wrong += [f"{name}, {one}" for one in found]
+            assert DECIDED not in str(wrong), "\n".join(wrong)  # the rest would mean nothing
         for (name, kind, _), own in zip(deciding, asked[-len(deciding) :], strict=True):
             wrong += [f"{name}, {one}" for one in await counts(on, WAYS[name], kind, own)]
         assert not wrong, "\n".join(wrong)

@@ -51,6 +51,7 @@ _OPEN_SECONDS: Final = 2.0
 _UNKNOWN: Final = "Slack did not say who you are just now, so nothing was done: please try again."
 _UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
 _RECORDED: Final = "It is recorded."
+_NONE: Final = {"interlock: none": None}  # no question takes it; who tried is on record
 
 Draw = Callable[[Card], modals.View]
 _Found = TypeVar("_Found", Card, Form)
@@ -158,13 +159,15 @@ class Clicks:
     ) -> None:
         async def decided(actor: Actor) -> _Outcome:
             response: Any = None
+            refused = ""
             if pick is not None:
                 look = await self._entry.look(
                     click.nonce, verb, actor, place=click.place or self._anywhere
                 )
                 if look.card is None:
-                    return _Outcome(look.refusal or _BROKEN)
-                response = _picked(look.card, pick)
+                    refused, response = look.refusal or _BROKEN, _NONE
+                else:
+                    response = _picked(look.card, pick)
             decision = Decision(
                 nonce=click.nonce,
                 verb=verb,
@@ -173,8 +176,10 @@ class Clicks:
                 place=click.place or self._anywhere,
                 response=response,
                 remember=remember,
+                lenient=response is not _NONE,
             )
-            return _told(await self._entry.decide(decision))
+            answer = await self._entry.decide(decision)
+            return _Outcome(refused) if refused else _told(answer)
 
         await self._answered(click, decided)
 
@@ -239,14 +244,16 @@ class Clicks:
                 return await edits.sent(self._entry, submission, actor, self._anywhere)
             verb = Verb.DECLINE if submission.callback == modals.NOTE else Verb.ANSWER
             card: Card | None = None
+            refused = ""
             if verb is Verb.DECLINE:
                 response: Any = modals.read_note(submission.values)
             else:
                 look = await self._entry.look(submission.nonce, verb, actor, place=self._anywhere)
-                if look.card is None:
-                    return _Outcome(look.refusal or _BROKEN)
                 card = look.card
-                response = modals.read_state(card, submission.values)
+                if card is None:
+                    refused, response = look.refusal or _BROKEN, _NONE
+                else:
+                    response = modals.read_state(card, submission.values)
             decision = Decision(
                 nonce=submission.nonce,
                 verb=verb,
@@ -254,8 +261,11 @@ class Clicks:
                 via="slack modal",
                 place=self._anywhere,
                 response=response,
+                lenient=response is not _NONE,
             )
             answer = await self._entry.decide(decision)
+            if refused:
+                return _Outcome(refused)
             if answer.errors and not answer.done and card is not None:
                 return _Outcome(errors=modals.errors_for(card, answer.errors))
             return _told(answer)

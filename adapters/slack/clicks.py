@@ -24,9 +24,7 @@ from adapters.slack.delivery import Delivery
 from adapters.slack.events import SURFACE, Click, Submission, page
 from adapters.slack.homes import Homes
 from adapters.slack.log import quiet
-from adapters.slack.outcome import BROKEN as _BROKEN
-from adapters.slack.outcome import Outcome as _Outcome
-from adapters.slack.outcome import told as _told
+from adapters.slack.outcome import BROKEN, NO_ANSWER, Outcome, told
 from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import FAILURES, code_of, pointers_of
 from adapters.slack.text import escape
@@ -51,7 +49,6 @@ _OPEN_SECONDS: Final = 2.0
 _UNKNOWN: Final = "Slack did not say who you are just now, so nothing was done: please try again."
 _UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
 _RECORDED: Final = "It is recorded."
-_NONE: Final = {"interlock: none": None}  # no question takes it; who tried is on record
 
 Draw = Callable[[Card], modals.View]
 _Found = TypeVar("_Found", Card, Form)
@@ -157,7 +154,7 @@ class Clicks:
     async def _decide(
         self, click: Click, verb: Verb, *, remember: Remember | None = None, pick: str | None = None
     ) -> None:
-        async def decided(actor: Actor) -> _Outcome:
+        async def decided(actor: Actor) -> Outcome:
             response: Any = None
             refused = ""
             if pick is not None:
@@ -165,7 +162,7 @@ class Clicks:
                     click.nonce, verb, actor, place=click.place or self._anywhere
                 )
                 if look.card is None:
-                    refused, response = look.refusal or _BROKEN, _NONE
+                    refused, response = look.refusal or BROKEN, NO_ANSWER
                 else:
                     response = _picked(look.card, pick)
             decision = Decision(
@@ -176,17 +173,17 @@ class Clicks:
                 place=click.place or self._anywhere,
                 response=response,
                 remember=remember,
-                lenient=response is not _NONE,
+                lenient=response is not NO_ANSWER,
             )
             answer = await self._entry.decide(decision)
-            return _Outcome(refused) if refused else _told(answer)
+            return Outcome(refused) if refused else told(answer)
 
         await self._answered(click, decided)
 
     async def _decide_together(
         self, click: Click, verb: Verb, *, only: tuple[str, ...] | None = None
     ) -> None:
-        async def decided(actor: Actor) -> _Outcome:
+        async def decided(actor: Actor) -> Outcome:
             decision = GroupDecision(
                 nonce=click.nonce,
                 verb=verb,
@@ -195,32 +192,30 @@ class Clicks:
                 only=only,
                 place=click.place or self._anywhere,
             )
-            return _told(await self._entry.decide_together(decision))
+            return told(await self._entry.decide_together(decision))
 
         await self._answered(click, decided)
 
-    async def _cancelled(self, click: Click, actor: Actor) -> _Outcome:
+    async def _cancelled(self, click: Click, actor: Actor) -> Outcome:
         answer = await self._entry.cancel_task(
             click.nonce, actor, via="slack button", place=click.place or self._anywhere
         )
-        return _Outcome(answer.sentence)
+        return Outcome(answer.sentence)
 
-    async def _asked_again(self, click: Click, actor: Actor) -> _Outcome:
-        return _told(
+    async def _asked_again(self, click: Click, actor: Actor) -> Outcome:
+        return told(
             await self._entry.ask_again(
                 click.nonce, actor, via="slack button", place=click.place or self._anywhere
             )
         )
 
-    async def _revoked(self, click: Click, actor: Actor) -> _Outcome:
+    async def _revoked(self, click: Click, actor: Actor) -> Outcome:
         answer = await self._entry.revoke_rule(
             click.nonce, actor, self._anywhere.organisation, via="slack button"
         )
-        return _Outcome(answer.sentence)
+        return Outcome(answer.sentence)
 
-    async def _answered(
-        self, click: Click, decided: Callable[[Actor], Awaitable[_Outcome]]
-    ) -> None:
+    async def _answered(self, click: Click, decided: Callable[[Actor], Awaitable[Outcome]]) -> None:
         """Returns when the click can be acknowledged; what came of it is told when it is known."""
 
         async def tell() -> None:
@@ -236,8 +231,8 @@ class Clicks:
         done, _ = await asyncio.wait({deciding}, timeout=limits.ACK_SECONDS)
         late = not done
 
-    async def _submitted(self, submission: Submission) -> _Outcome:
-        async def decided(actor: Actor) -> _Outcome:
+    async def _submitted(self, submission: Submission) -> Outcome:
+        async def decided(actor: Actor) -> Outcome:
             if submission.callback in standing.CALLBACKS:
                 return await standing.sent(self._entry, submission, actor, self._anywhere)
             if submission.callback == edits.EDIT:
@@ -251,7 +246,7 @@ class Clicks:
                 look = await self._entry.look(submission.nonce, verb, actor, place=self._anywhere)
                 card = look.card
                 if card is None:
-                    refused, response = look.refusal or _BROKEN, _NONE
+                    refused, response = look.refusal or BROKEN, NO_ANSWER
                 else:
                     response = modals.read_state(card, submission.values)
             decision = Decision(
@@ -261,40 +256,40 @@ class Clicks:
                 via="slack modal",
                 place=self._anywhere,
                 response=response,
-                lenient=response is not _NONE,
+                lenient=response is not NO_ANSWER,
             )
             answer = await self._entry.decide(decision)
             if refused:
-                return _Outcome(refused)
+                return Outcome(refused)
             if answer.errors and not answer.done and card is not None:
-                return _Outcome(errors=modals.errors_for(card, answer.errors))
-            return _told(answer)
+                return Outcome(errors=modals.errors_for(card, answer.errors))
+            return told(answer)
 
         outcome = await self._guarded(submission.person, decided)
         kept = not outcome.final and submission.callback not in standing.SAVES
         if outcome.sentence and kept:  # the form stays, with what was typed
             placed = modals.error_everywhere(submission.callback, outcome.sentence)
-            return _Outcome(errors=placed)
+            return Outcome(errors=placed)
         return outcome
 
     async def _guarded(
-        self, person: Any, decided: Callable[[Actor], Awaitable[_Outcome]]
-    ) -> _Outcome:
+        self, person: Any, decided: Callable[[Actor], Awaitable[Outcome]]
+    ) -> Outcome:
         """The outcome, whatever happens: nobody who clicked is left without an answer."""
         try:
             outcome = await decided(await self._people.actor(person))
         except Unknown as unknown:
             log.warning("A click was refused: %s", unknown)
-            return _Outcome(_UNKNOWN)
+            return Outcome(_UNKNOWN)
         except DatabaseUnavailable:
             log.warning("A click could not be recorded: the database is not answering.")
-            return _Outcome(_UNDECIDED)
+            return Outcome(_UNDECIDED)
         except modals.NotOurs as wrong:
             log.warning("A form was refused: %s", wrong)
-            return _Outcome(str(wrong))
+            return Outcome(str(wrong))
         except Exception:
             log.exception("A click failed.")
-            return _Outcome(_BROKEN)
+            return Outcome(BROKEN)
         return outcome
 
     # Modals
@@ -331,7 +326,7 @@ class Clicks:
         """The form that a button opens, or why this person does not get it."""
         found: list[Form] = []
 
-        async def asked(actor: Actor) -> _Outcome:
+        async def asked(actor: Actor) -> Outcome:
             place = click.place or self._anywhere
             match click.action:
                 case actions.NEW_RULE:
@@ -341,9 +336,9 @@ class Clicks:
                 case _:
                     form = await self._entry.remembering(click.nonce, actor, place=place)
             if not form.fields:
-                return _Outcome(form.refusal or _BROKEN)
+                return Outcome(form.refusal or BROKEN)
             found.append(form)
-            return _Outcome()
+            return Outcome()
 
         outcome = await self._guarded(click.person, asked)
         return found[0] if found else outcome.sentence
@@ -353,16 +348,16 @@ class Clicks:
         nonce = nonce or click.nonce
         found: list[Card] = []
 
-        async def looked(actor: Actor) -> _Outcome:
+        async def looked(actor: Actor) -> Outcome:
             look = await (
                 self._entry.read(nonce, actor, place=click.place or self._anywhere)
                 if verb is None
                 else self._entry.look(nonce, verb, actor, place=click.place or self._anywhere)
             )
             if look.card is None:
-                return _Outcome(look.refusal or _BROKEN)
+                return Outcome(look.refusal or BROKEN)
             found.append(look.card)
-            return _Outcome()
+            return Outcome()
 
         outcome = await self._guarded(click.person, looked)
         return found[0] if found else outcome.sentence
@@ -403,7 +398,7 @@ class Clicks:
             lambda: modals.saying(found) if isinstance(found, str) else pages.page(found, number),
         )
 
-    async def _show_later(self, external_id: str, deciding: asyncio.Task[_Outcome]) -> None:
+    async def _show_later(self, external_id: str, deciding: asyncio.Task[Outcome]) -> None:
         """Shows what came of a form that took longer than Slack waits."""
         outcome = await deciding
         told = outcome.sentence or " ".join(outcome.errors.values()) or _RECORDED

@@ -10,7 +10,7 @@ from typing import Final
 from adapters.slack import limits, modals
 from adapters.slack.blocks import ACTION, empty, exact, rich, words
 from adapters.slack.events import Submission
-from adapters.slack.outcome import BROKEN, Outcome, told
+from adapters.slack.outcome import BROKEN, NO_ANSWER, Outcome, told
 from adapters.slack.text import plain, shorten
 from bot.card import Argument, Card, revealed
 from bot.surface import Actor, Decision, Entry, Form, Place, Verb
@@ -48,6 +48,16 @@ async def sent(entry: Entry, submission: Submission, actor: Actor, place: Place)
     """What came of the modal; `place` is the workspace. Raises NotOurs."""
     form_ = await entry.editing(submission.nonce, actor, place=place)
     if form_.card is None:
+        tried = Decision(
+            nonce=submission.nonce,
+            verb=Verb.ANSWER,
+            actor=actor,
+            via="slack modal",
+            place=place,
+            response=NO_ANSWER,
+            lenient=False,
+        )
+        await entry.decide(tried)
         return Outcome(form_.refusal or BROKEN)
     card = _with_fields(form_.card, form_)
     answer = await entry.decide(

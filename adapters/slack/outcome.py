@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from bot.surface import Response
 
+NO_ANSWER: Final = {"interlock: none": None}  # no question takes it; who tried is on record
 BROKEN: Final = "Something went wrong here. If the card still has its buttons, please try again."
 
 

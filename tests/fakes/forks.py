@@ -12,6 +12,7 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
         "pytest",
+        "bot.cli",
         "tests.scenario.slack_process",
         "adapters.slack.transport",
         "mcp.server.mcpserver",

@@ -23,6 +23,7 @@ from bot.secrets import ConfigError
 from storage.database import Database
 from storage.migrate import is_current, upgrade
 from tests.fakes.model import script
+from tests.fakes.program import Ended, interlock
 
 INTERLOCK = str(Path(sys.executable).with_name("interlock"))
 CONFIG = """
@@ -79,17 +80,8 @@ async def test_a_surface_nobody_installed_is_named(tmp_path: Path) -> None:
         app.open_surface("console", {"agent": "nobody"})
 
 
-def run(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [INTERLOCK, *words],
-        cwd=cwd,
-        env=os.environ | {"OPENAI_API_KEY": "sk-test"} | env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def run(*words: str, cwd: Path, **env: str) -> Ended:
+    return interlock(words, cwd=cwd, env=os.environ | {"OPENAI_API_KEY": "sk-test"} | env)
 
 
 @pytest.fixture

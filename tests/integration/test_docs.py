@@ -17,6 +17,7 @@ import pytest
 from bot.config import agents_of, load, policies_of
 from bot.example_config import EXAMPLE
 from tests.fakes.clock import WallClock
+from tests.fakes.program import interlock
 from tests.fakes.slack import FakeSlack
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,9 +87,7 @@ async def test_a_command_of_the_docs_does_what_it_says(command: str, workspace: 
                 name, _, value = assignment.partition("=")
                 assert name in env
                 assert value.endswith("...")
-            case ["make", "demo"]:
-                await _run([str(INTERLOCK), "demo"], workspace, env)
-            case ["make", target]:  # this very test runs under it
+            case ["make", target]:  # this very test runs under one, and test_app runs the demo
                 await _run(["make", "--dry-run", target], ROOT, env)
             case ["interlock", "init"]:
                 (workspace / "interlock.toml").unlink()
@@ -103,12 +102,17 @@ async def test_a_command_of_the_docs_does_what_it_says(command: str, workspace: 
             case ["interlock", "audit", "verify", name]:
                 seal = ["audit", "seal", name, "--before", "2026-07-01"]
                 for rest in (["db", "upgrade"], seal, words[1:]):
-                    await _run([str(INTERLOCK), *rest], workspace, env)
+                    await _forked(rest, workspace, env)
             case ["interlock", *rest]:
-                await _run([str(INTERLOCK), "db", "upgrade"], workspace, env)
-                await _run([str(INTERLOCK), *rest], workspace, env)
+                await _forked(["db", "upgrade"], workspace, env)
+                await _forked(rest, workspace, env)
             case _:
                 pytest.fail(f"nobody knows how to try: {command}")
+
+
+async def _forked(words: list[str], cwd: Path, env: dict[str, str]) -> None:
+    ended = await asyncio.to_thread(interlock, words, cwd=cwd, env=env)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 async def _console(words: list[str], workspace: Path, env: dict[str, str]) -> None:

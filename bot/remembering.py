@@ -68,10 +68,8 @@ def fields_to_remember(core: Core, asked: Asked, by: Actor) -> tuple[Field, ...]
         fields.insert(1, these)
     askers = askers_of(call, chat)
     if len(askers) == 1:
-        user = next(iter(askers)).rpartition("/")[2]
-        fields.append(
-            Field("requester", FieldType.BOOLEAN, title=f"Only when {user} asks", required=False)
-        )
+        title = "Only for the person who asked for this"
+        fields.append(Field("requester", FieldType.BOOLEAN, title=title, default=False))
     return tuple(fields)
 
 

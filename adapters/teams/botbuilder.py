@@ -188,7 +188,7 @@ class SafeAdapter(CloudAdapter):  # type: ignore[misc]
             headers["Content-Type"] = "application/json; charset=utf-8"
         request = getattr(self._client, verb)(url, query, headers, body)
         try:
-            answer = self._client.send(request, stream=False).internal_response
+            answer = self._client.send(request, stream=False)
         except ClientRequestError as error:
             name = type(error.inner_exception).__name__
             raise NoAnswer(name, sent=not _never_left(error.inner_exception)) from None

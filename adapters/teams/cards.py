@@ -43,7 +43,7 @@ _LINES: Final = 60  # lines of a value that are shown as lines
 _NOTICES: Final = 10
 _NOTICE: Final = 1_000
 _DECIDERS: Final = 12
-_UNSAFE_IN_NAME: Final = re.compile(r"[^\w .,'’-]+")
+_UNSAFE_IN_NAME: Final = re.compile(r"(?:[^\w .,'’-]|_)+")
 _MARKS: Final = {CardState.DONE: "✅", CardState.REFUSED: "⛔", CardState.CLOSED: "⚪"}
 _COLOURS: Final = {CardState.DONE: "Good", CardState.REFUSED: "Attention"}
 
@@ -112,7 +112,7 @@ def _drawn(card: Card, names: Names, room: int, extra: list[str]) -> Element:
     entities: list[Element] = []
     if card.open:
         deciders, entities = _deciders(card, names)
-        body.append(deciders)
+        body += deciders
     else:
         body += _outcome(card)
     body += [_subtle(shorten(one, _NOTICE)) for one in notices[:_NOTICES]]
@@ -251,27 +251,34 @@ def _between(count: int) -> Element:
 # --- Who may decide, and what came of it
 
 
-def _deciders(card: Card, names: Names) -> tuple[Element, list[Element]]:
+def _deciders(card: Card, names: Names) -> tuple[list[Element], list[Element]]:
+    """Who may decide, by mentions where Teams knows them, and the entities of those mentions."""
     what = "decide" if card.kind is Kind.APPROVAL else "answer"
     if not card.deciders:
         nobody = f"Nobody may {what}: no approver is configured."
-        return _runs((nobody, True)), []
-    told, entities = [], []
+        return [_runs((nobody, True))], []
+    mentioned: dict[str, Element] = {}
+    others: list[str] = []
     for key in card.deciders[:_DECIDERS]:
         member = names.get(key)
         name = _UNSAFE_IN_NAME.sub(" ", visible(member.name)).strip()[:_NAME] if member else ""
         if member is None or not name:
-            told.append(re.sub(r"[^\w:/@#.-]", "", shorten(key, 200)))
+            others.append(shorten(key, 200))
             continue
         text = f"<at>{name}</at>"
-        told.append(text)
-        entity = {"type": "mention", "text": text, "mentioned": {"id": member.id, "name": name}}
-        if entity not in entities:
-            entities.append(entity)
-    if more := len(card.deciders) - _DECIDERS:
-        told += [f"and {more} more"] if more > 0 else []
-    block = {"type": "TextBlock", "wrap": True, "text": f"**Who may {what}:** {', '.join(told)}"}
-    return block, entities
+        known = {"id": member.id, "name": name}
+        mentioned[text] = {"type": "mention", "text": text, "mentioned": known}
+    if len(card.deciders) > _DECIDERS:
+        others.append(f"{len(card.deciders) - _DECIDERS} more")
+    head = f"Who may {what}: "
+    drawn: list[Element] = []
+    if mentioned:
+        told = f"**{head.strip()}** {', '.join(mentioned)}"
+        drawn.append({"type": "TextBlock", "wrap": True, "text": told})
+        head = "And: "
+    if others:
+        drawn.append(_runs((head, True), (", ".join(others), False)))
+    return drawn, list(mentioned.values())
 
 
 def _requested(card: Card, names: Names) -> str:

@@ -16,7 +16,7 @@ from adapters.teams import cards, limits
 from adapters.teams.connector import Connector
 from adapters.teams.events import PERSONAL, SURFACE, WHOLE, is_person, thread_of
 from adapters.teams.people import People, Unknown
-from adapters.teams.text import plain, utf16
+from adapters.teams.text import message, plain, utf16
 from bot.card import Card
 from bot.clock import Clock
 from bot.surface import Content, DeliveryError, File, Place, Posted, Reply
@@ -117,10 +117,14 @@ class Delivery:
             self._unsure.clear()
         self._unsure.add(nonce)
 
-    async def whisper(self, place: Place, user: str, text: str) -> None:
+    async def whisper(self, place: Place, user: str, text: str, *, markdown: bool = False) -> None:
         """Tells one person: by a message that only they see, else in their chat with the bot."""
         conversation, place = await self._where(place)
-        told = {"type": "message", "textFormat": "plain", "text": plain(text, limits.NOTE)}
+        told = (
+            message(text)
+            if markdown
+            else {"type": "message", "textFormat": "plain", "text": plain(text, limits.NOTE)}
+        )
         if conversation.kind != PERSONAL:
             try:
                 member = await self._people.member(user, conversation)

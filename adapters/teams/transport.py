@@ -16,6 +16,7 @@ from aiohttp import web
 from adapters.teams import doctor, events, limits
 from adapters.teams.botbuilder import NoToken, SafeAdapter
 from adapters.teams.clicks import Clicks
+from adapters.teams.commands import Commands
 from adapters.teams.connector import Connector
 from adapters.teams.delivery import Delivery
 from adapters.teams.direct import place_of
@@ -26,6 +27,7 @@ from adapters.teams.redelivery import Redeliveries
 from adapters.teams.settings import TeamsSettings
 from adapters.teams.text import split
 from adapters.teams.typing import Typing
+from bot import commands
 from bot.background import Background
 from bot.clock import Clock
 from bot.finding import Finding
@@ -72,6 +74,7 @@ class TeamsSurface:
         self._people = People(connector, clock)
         self._delivery = Delivery(connector, self._conversations, self._people, clock)
         self._clicks = Clicks(entry, self._delivery, self._people, self._background)
+        self._commands = Commands(entry, self._delivery, self._people)
         self._typing = Typing(self._delivery, clock)
         self._redeliveries = Redeliveries(clock)
         self._noted: dict[Conversation, float] = {}
@@ -201,6 +204,9 @@ class TeamsSurface:
         return web.Response(status=503)
 
     async def _hear(self, heard: Heard) -> None:
+        if heard.starts and (command := commands.read(heard.text)) is not None:
+            self._background.start(self._commands.answer(heard, *command))
+            return
         keys = self._redeliveries.begin(heard.content, heard.keys)
         taken = False
         try:

@@ -53,9 +53,7 @@ async def running(
     tenants: frozenset[str] = frozenset({TENANT}),
     insecure: bool = False,
 ) -> AsyncIterator[TeamsSurface]:
-    settings = TeamsSettings(
-        APP, TENANT, "s3cret", tenants, teams.cloud, "/api/messages", insecure
-    )
+    settings = TeamsSettings(APP, TENANT, "s3cret", tenants, teams.cloud, "/api/messages", insecure)
     surface = TeamsSurface(settings, entry, clock or WallClock(), database)
     app = web.Application(client_max_size=1024 * 1024)
     app.add_routes(surface.routes())

@@ -71,16 +71,14 @@ class SafeAdapter(CloudAdapter):  # type: ignore[misc]
 
     def __init__(self, settings: TeamsSettings, gate: Gate, clock: Clock) -> None:
         cloud = settings.cloud
-        self._app_id = settings.app_id
+        self._app_id = "" if settings.insecure else settings.app_id  # none: no token is sent
         self._scope, self._login = cloud.scope, cloud.login_url
         self._gate = gate
         self._clock = clock
         self.keys = SigningKeys(cloud.metadata_url, clock)
         JwtTokenExtractor.metadataCache[cloud.metadata_url] = self.keys
         self._factory = (
-            PasswordServiceClientCredentialFactory(
-                settings.app_id, settings.password, settings.tenant
-            )
+            PasswordServiceClientCredentialFactory(self._app_id, settings.password, settings.tenant)
             if settings.password or settings.insecure
             else ManagedIdentityServiceClientCredentialsFactory(settings.app_id)
         )
@@ -103,7 +101,7 @@ class SafeAdapter(CloudAdapter):  # type: ignore[misc]
         """One set of credentials for good: the SDK makes new ones, and so asks for a new token, for
         every turn."""
         self._credentials = await self._factory.create_credentials(
-            "" if self._gate.insecure else self._app_id, self._scope, self._login, True
+            self._app_id, self._scope, self._login, True
         )
         connector = ConnectorClient(self._credentials)
         connector.config.connection.timeout = limits.CALL_SECONDS

@@ -65,13 +65,17 @@ async def running(
     teams.bot_url = f"http://{host}:{port}/api/messages"
     started = asyncio.Event()
     task = asyncio.create_task(surface.run(started))
+    waiting = asyncio.create_task(started.wait())
     try:
-        async with asyncio.timeout(5):
-            await started.wait()
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED, timeout=5)
+        if task.done():
+            await task
+        assert started.is_set()
         yield surface
     finally:
+        waiting.cancel()
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(task, waiting, return_exceptions=True)
         await runner.cleanup()
 
 

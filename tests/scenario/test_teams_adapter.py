@@ -248,13 +248,9 @@ async def test_it_is_seen_that_the_agent_is_at_work(world: World) -> None:
     await world.teams.until(lambda: world.teams.typing)
     await world.surface.status(world.place, Status.SUSPENDED)
     assert len(world.teams.typing) == 1
-    assert not world.surface._typing._tasks or await settled(world.surface)
-
-
-async def settled(surface: TeamsSurface) -> bool:
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    return not surface._typing._tasks
+    await world.teams.until(lambda: not world.surface._typing._tasks)
+    await world.surface.status(world.place, Status.PROCESSING)
+    await world.teams.until(lambda: len(world.teams.typing) == 2)
 
 
 @pytest.mark.parametrize("how", [{"status": 502}, {"status": 504}, {"drop": True}])

@@ -164,12 +164,12 @@ async def test_a_post_that_was_taken_without_an_answer_is_sent_once_more_and_say
             second = await one.teams.until(
                 lambda: next((m for m in teams.messages if "may stand here twice" in m.text), None)
             )
-            first = next(m for m in teams.in_thread(one.thread) if m is not second)
-            assert first.thread == second.thread
+            first = await one.teams.until(
+                lambda: next((m for m in teams.in_thread(second.thread) if m is not second), None)
+            )
             await one.teams.click("ben", first, "Approve")  # whichever is pressed counts
             await one.reads("Done.")
             assert RAN == ["A1"]
-            await one.teams.click("ben", second, "Approve") if second.edits == 0 else None
             assert "Approved by ben" in second.text
             assert one.count("Done.") == 1
 

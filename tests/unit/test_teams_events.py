@@ -197,7 +197,9 @@ def test_what_teams_does_not_send(wrong: dict[str, Any]) -> None:
         read(activity() | wrong, TENANT)
 
 
-ODD = st.one_of(st.none(), st.integers(), st.text(max_size=5), st.just([]), st.just({}))
+ODD: st.SearchStrategy[Any] = st.one_of(
+    st.none(), st.integers(), st.text(max_size=5), st.just([]), st.just({})
+)
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from adapters.teams.settings import PASSWORD, read
+from bot.cli import cli
 from bot.loopback import INSECURE_LOCAL, refuse_beyond_loopback
 from bot.secrets import ConfigError
 
@@ -69,3 +72,18 @@ def test_the_flag_is_for_loopback(host: str) -> None:
         refuse_beyond_loopback(host)
     for loopback in ("127.0.0.1", "::1", "localhost"):
         refuse_beyond_loopback(loopback)
+
+
+def test_serve_does_not_start_unauthenticated_where_others_reach_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    path = tmp_path / "interlock.toml"
+    path.write_text(
+        'database = "sqlite:///x.db"\n[agents.a]\nmodel = "openai:gpt-5"\n'
+        '[surfaces.teams]\n[server]\nhost = "0.0.0.0"\n'
+    )
+    done = CliRunner().invoke(cli, ["serve", "--insecure-local", "--config", str(path)])
+    assert isinstance(done.exception, ConfigError)
+    assert "--insecure-local" in str(done.exception)
+    assert "0.0.0.0" in str(done.exception)

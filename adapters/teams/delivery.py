@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from adapters.teams import cards, limits
 from adapters.teams.connector import Connector
 from adapters.teams.events import PERSONAL, SURFACE, WHOLE, is_person, thread_of
-from adapters.teams.people import People, Unknown
+from adapters.teams.people import Member, People, Unknown
 from adapters.teams.text import message, plain, utf16
 from bot.card import Card
 from bot.clock import Clock
@@ -156,6 +156,13 @@ class Delivery:
             )
         return found
 
+    async def _names_there(self, thread: Place, keys: Iterable[str]) -> dict[str, Member]:
+        """People as the conversation of another thread knows them, for show."""
+        try:
+            return await self._people.mentioned(keys, await self.conversation(thread))
+        except DeliveryError:  # the thread is another surface's
+            return {}
+
     async def _where(self, place: Place) -> tuple[Conversation, Place]:
         """The conversation of a place, and the place; of a person, their chat with the bot."""
         if not is_person(place):
@@ -185,10 +192,11 @@ class Delivery:
     async def _shown(
         self, content: Content, place: Place, conversation: Conversation, repeated: bool
     ) -> dict[str, Any]:
-        names: cards.Names = cards.NOBODY
+        names: dict[str, Member] = {}
         if isinstance(content, Card) and content.open:
-            wanted = (*content.deciders, *content.askers)
-            names = await self._people.mentioned(wanted, conversation)
+            names = await self._people.mentioned(content.deciders, conversation)
+            if content.thread is not None and content.thread != place:
+                names |= await self._names_there(content.thread, content.askers)
         shown = await asyncio.to_thread(cards.activity, content, place, names, repeated=repeated)
         if utf16(str(shown.get("text", ""))) > 4 * limits.TEXT_BYTES:
             raise DeliveryError("Teams: the text is too long for a message", permanent=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bot.surface import Changed, Place
+from bot.surface import Changed, FileRef, Place
 from storage.conversations import Conversation
 
 SURFACE: Final = "teams"
@@ -28,6 +28,7 @@ _THREAD: Final = re.compile(r"([^;]+)(?:;messageid=([^;]+))?")
 _OBJECT: Final = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
 _KINDS: Final = (PERSONAL, "groupChat", CHANNEL)
 _AT: Final = re.compile(r"<at(?:\s[^<>]*)?>(.*?)</at>", re.DOTALL)
+_FILE: Final = "application/vnd.microsoft.teams.file.download.info"
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -59,6 +60,7 @@ class Heard:
     text: str
     named: bool
     source: str
+    files: tuple[FileRef, ...] = ()
 
     @property
     def starts(self) -> bool:
@@ -148,6 +150,7 @@ def _heard(activity: Mapping[str, Any], tenant: str) -> Heard | None:
         text=text,
         named=named,
         source=source,
+        files=_files(activity),
     )
 
 
@@ -229,6 +232,20 @@ def said(activity: Mapping[str, Any], bot: str) -> tuple[str, bool]:
         named = True
     plain = html.unescape(_AT.sub(lambda found: f"@{found[1]}", text)).replace("\xa0", " ")
     return _storable(plain).strip(), named
+
+
+def _files(activity: Mapping[str, Any]) -> tuple[FileRef, ...]:
+    """The files of a message, by name alone: they cannot be read yet, and that is said."""
+    given = activity.get("attachments")
+    found = []
+    for one in given if isinstance(given, list) else ():
+        kind = one.get("contentType") if isinstance(one, Mapping) else None
+        if not isinstance(kind, str) or not (kind == _FILE or kind.startswith("image/")):
+            continue
+        name = one.get("name")
+        name = _storable(name)[:200] if isinstance(name, str) and name else "a file"
+        found.append(FileRef(name, "" if kind == _FILE else kind[:100], 0, {}))
+    return tuple(found[:20])
 
 
 def _conversation(activity: Mapping[str, Any], tenant: str) -> tuple[Conversation, str]:

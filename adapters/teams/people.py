@@ -22,7 +22,12 @@ _NAMED: Final = 8  # people whose names are looked up for one card
 
 
 class Unknown(Exception):
-    """Teams did not say who this is: nothing is decided for them (fail closed)."""
+    """Teams did not say who this is: nothing is decided for them (fail closed). `final`: asking
+    again is of no use."""
+
+    def __init__(self, reason: str, *, final: bool = False) -> None:
+        super().__init__(reason)
+        self.final = final
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class People:
         Raises Unknown."""
         found = await self._look_up(conversation, person.member, limits.PEOPLE_SECONDS)
         if found is None or found.user != person.user:
-            raise Unknown("the roster has somebody else under this id")
+            raise Unknown("the roster has nobody like this", final=True)
         return Actor(
             surface=SURFACE,
             organisation=found.tenant,

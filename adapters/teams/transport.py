@@ -197,6 +197,8 @@ class TeamsSurface:
             log.warning("The database is not answering; Teams will deliver again.")
         except Unknown as unknown:
             log.warning("A message was not taken in: %s", unknown)
+            if unknown.final:
+                return web.Response(status=403)
         except Exception:
             log.exception("An activity of Teams failed.")
         else:
@@ -218,6 +220,7 @@ class TeamsSurface:
                     text=heard.text,
                     starts=heard.starts,
                     source=heard.source,
+                    files=heard.files,
                 )
             )
             taken = True

@@ -8,8 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from botframework.connector.auth import (  # type: ignore[import-untyped]
+    managedidentity_app_credentials,
+)
 
 from adapters.teams import limits
+from adapters.teams.botbuilder import NoToken, SafeAdapter
+from adapters.teams.clouds import CLOUDS
+from adapters.teams.gate import Gate
+from adapters.teams.settings import TeamsSettings
 from adapters.teams.transport import TeamsSurface
 from bot.card import Argument, Card, CardState, Kind
 from bot.field import Field, FieldType
@@ -326,6 +333,44 @@ async def test_one_token_serves_every_call_and_is_asked_for_again_when_it_is_gon
 
 def login() -> str:
     return f"https://login.microsoftonline.com/{TENANT}"
+
+
+@pytest.mark.parametrize(
+    ("cloud", "authority"),
+    [("gcc", "https://login.microsoftonline.com/"), ("dod", "https://login.microsoftonline.us/")],
+)
+async def test_each_cloud_has_its_own_login(cloud: str, authority: str, entra: type[Entra]) -> None:
+    settings = TeamsSettings("app", TENANT, "s3cret", frozenset(), CLOUDS[cloud], "/api/messages")
+    gate = Gate("app", frozenset(), settings.cloud)
+    adapter = SafeAdapter(settings, gate, FakeClock())
+    await adapter.start()
+    await adapter.token()
+    adapter.stop()
+    assert Entra.made == [("app", "s3cret", authority + TENANT)]
+
+
+async def test_a_managed_identity_asks_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Identity:
+        def __init__(self, identity: dict[str, str], **_given: Any) -> None:
+            asked.append(identity["Id"])
+
+        def acquire_token_for_client(self, resource: str) -> dict[str, str]:
+            return {"access_token": resource} if len(asked) < 2 else {"error": "no identity"}
+
+    monkeypatch.setattr(managedidentity_app_credentials.msal, "ManagedIdentityClient", Identity)
+    settings = TeamsSettings("app", TENANT, "", frozenset(), CLOUDS["public"], "/api/messages")
+    for refused in (False, True):
+        adapter = SafeAdapter(settings, Gate("app", frozenset(), settings.cloud), FakeClock())
+        await adapter.start()
+        if refused:
+            with pytest.raises(NoToken):
+                await adapter.token()
+        else:
+            await adapter.token()
+        adapter.stop()
+    assert asked == ["app", "app"]
 
 
 async def test_doctor_says_what_is_wrong(

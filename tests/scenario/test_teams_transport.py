@@ -70,10 +70,16 @@ async def test_guests_and_people_of_other_tenants_are_known_as_such(world: World
 async def test_who_the_roster_does_not_know_is_not_heard(world: World) -> None:
     sent = world.message()
     sent["from"]["aadObjectId"] = world.teams.people["ben"].user  # another's account
-    assert (await world.teams.deliver(sent)).status == 503
+    assert (await world.teams.deliver(sent)).status == 403
     sent = world.message()
     sent["from"] = {"id": "29:nobody", "aadObjectId": world.teams.people["ben"].user}
-    assert (await world.teams.deliver(sent)).status == 503
+    assert (await world.teams.deliver(sent)).status == 403
+    world.teams.fail_next("member", 404, "MemberNotFoundInConversation")
+    world.surface._people._known.clear()
+    assert (await world.teams.deliver(world.message())).status == 403
+    world.surface._people._known.clear()
+    world.teams.fail_next("member", 429, retry_after=9)
+    assert (await world.teams.deliver(world.message())).status == 503  # Teams tries again
     assert world.entry.messages == []
 
 

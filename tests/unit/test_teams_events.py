@@ -156,6 +156,26 @@ def test_a_click_of_the_wrong_shape(value: Any) -> None:
         pressed(value=value)
 
 
+def test_files_are_named_and_nothing_else_of_them_is_believed() -> None:
+    said = heard(
+        attachments=[
+            {"contentType": "text/html", "content": "<p>restart it</p>"},
+            {"contentType": "image/png", "contentUrl": "https://evil.test/x.png"},
+            {
+                "contentType": "application/vnd.microsoft.teams.file.download.info",
+                "name": "log.txt",
+                "content": {"downloadUrl": "https://evil.test"},
+            },
+            "odd",
+        ]
+    )
+    assert [(one.name, one.mime_type) for one in said.files] == [
+        ("a file", "image/png"),
+        ("log.txt", ""),
+    ]
+    assert "evil" not in str(said.files)
+
+
 def test_an_edit_and_a_deletion() -> None:
     edited = read(activity(type="messageUpdate", timestamp="T1"), TENANT)
     deleted = read(activity(type="messageDelete", text=None), TENANT)

@@ -354,8 +354,10 @@ class FakeTeams:
         who = request.match_info["who"]
 
         def done() -> web.Response:
+            thread = request.match_info["thread"]
             found = next((p for p in self.people.values() if who in (p.user, p.member)), None)
-            if found is None:
+            alone = found is not None and self._kind(thread) == "personal"
+            if found is None or (alone and thread != self.personal(found.name)):
                 return _refused(404, "MemberNotFoundInConversation")
             return web.json_response(
                 {

@@ -78,6 +78,7 @@ def test_serve_does_not_start_unauthenticated_where_others_reach_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setattr("bot.cli.log.configure", lambda: None)  # its stream ends with the runner
     path = tmp_path / "interlock.toml"
     path.write_text(
         'database = "sqlite:///x.db"\n[agents.a]\nmodel = "openai:gpt-5"\n'

@@ -322,6 +322,14 @@ async def test_what_teams_does_not_have_yet_is_said(world: World) -> None:
         assert failed.value.permanent
 
 
+async def test_who_calls_before_it_listens_is_asked_to_come_again(world: World) -> None:
+    world.surface._listening = False
+    answer = await world.teams.deliver(world.teams.said("ana", world.teams.group, "hi"))
+    assert answer.status == 503
+    assert not await world.surface.ready()
+    assert world.entry.messages == []
+
+
 async def test_one_token_serves_every_call_and_is_asked_for_again_when_it_is_gone(
     world: World,
 ) -> None:

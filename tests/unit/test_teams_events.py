@@ -106,6 +106,12 @@ def test_only_the_mention_that_calls_is_taken_away(text: str | None, read_as: st
     assert heard(text=text).text == read_as
 
 
+def test_a_second_mention_of_the_bot_is_part_of_what_is_said() -> None:
+    mention = {"type": "mention", "mentioned": {"id": BOT}, "text": "<at>Ops</at>"}
+    said = heard(text="<at>Ops</at> <at>Ops</at> again", entities=[mention, mention])
+    assert said.text == "@Ops again"
+
+
 def test_a_mention_of_somebody_else_does_not_call() -> None:
     mention = {"type": "mention", "mentioned": {"id": "29:ben"}, "text": "<at>Ops</at>"}
     said = heard(entities=[mention])

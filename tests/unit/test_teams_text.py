@@ -50,6 +50,7 @@ class Read(HTMLParser):
             '<p><a href="https://evil.test">bank.com</a> (evil.test)</p>',
         ),
         ("[x](javascript:alert(1))", "<p>x (javascript:alert(1))</p>"),
+        ("[x](ftp://evil.test/a)", "<p>x (ftp://evil.test/a)</p>"),
         ("[x](file:///etc/passwd)", "<p>x (file:///etc/passwd)</p>"),
     ],
 )

@@ -147,7 +147,7 @@ class SafeAdapter(CloudAdapter):  # type: ignore[misc]
             raise Refused(401, "it has no token")
         now = self._clock.now()
         try:
-            # Looked at before the SDK does, so that a stranger costs nothing and picks no path in it.
+            # Looked at before the SDK does, so that a stranger picks no path in it.
             self._gate.check_claims(jwt.decode(token, options={"verify_signature": False}), now)
             named = Activity(
                 channel_id=_text(activity, "channelId"), service_url=_text(activity, "serviceUrl")

@@ -9,13 +9,11 @@ CARD_BYTES: Final = 25_000  # of a card as JSON in UTF-8
 TEXT_BYTES: Final = 20_000  # of a message's text in UTF-16
 SUMMARY: Final = 300  # characters of what a notification shows
 TITLE: Final = 300
-BUTTON: Final = 60
 CHOICE: Final = 200
 NOTE: Final = 2_000  # what is taken of a note
 INPUT: Final = 4_000  # what a text input takes
 
 BODY_BYTES: Final = 256 * 1024  # of a request that is read; Teams' own stay under 100 KB
-COLUMN: Final = 200  # of an id that is stored
 
 CALL_SECONDS: Final = 15.0  # of one call of the connector
 MEMBER_SECONDS: Final = 3.0  # to look a person up while Teams waits

@@ -36,6 +36,7 @@ from bot.example_config import EXAMPLE
 from bot.finding import Health
 from bot.jobs import EmbeddedEngine
 from bot.listing import describe
+from bot.loopback import INSECURE_LOCAL, refuse_beyond_loopback
 from bot.markdown import inert
 from bot.policy_settings import weak
 from bot.rule_settings import problems as rule_problems
@@ -112,20 +113,28 @@ def check(config: ConfigOption = DEFAULT_PATH) -> None:
 
 
 @cli.command()
-def serve(config: ConfigOption = DEFAULT_PATH) -> None:
+def serve(
+    config: ConfigOption = DEFAULT_PATH,
+    insecure_local: Annotated[
+        bool, typer.Option(help="Let Teams' requests in unauthenticated, on 127.0.0.1 only.")
+    ] = False,
+) -> None:
     """Runs the bot on the configured surfaces."""
     log.configure()
     settings = load(config)
     if not settings.surfaces:
         raise ConfigError("surfaces is empty: configure one, for example [surfaces.slack].")
-    _run(_serve(settings))
+    if insecure_local:
+        refuse_beyond_loopback(settings.server.host)
+    _run(_serve(settings, insecure_local))
 
 
-async def _serve(settings: Config) -> None:
+async def _serve(settings: Config, insecure_local: bool) -> None:
     app = _app(settings)
     async with app.started():
         for name, section in settings.surfaces.items():
-            app.open_surface(name, section)
+            insecure = {"insecure_local": INSECURE_LOCAL} if insecure_local else {}
+            app.open_surface(name, section | (insecure if name == "teams" else {}))
         await app.serve(host=settings.server.host, port=settings.server.port)
 
 

@@ -54,6 +54,12 @@ self_approval = false   # whether the person who asked the agent may approve
 [surfaces.slack]
 agent = "ops"
 
+# Microsoft Teams, at /api/messages of the web server; TEAMS_APP_PASSWORD is its secret.
+# [surfaces.teams]
+# agent = "ops"
+# app_id = "11111111-2222-3333-4444-555555555555"   # of your Azure Bot
+# tenant = "aaaaaaaa-0000-0000-0000-00000000000a"   # that it is registered in
+
 # The web server: /healthz, /readyz, and /slack/events in HTTP mode.
 [server]
 host = "127.0.0.1"

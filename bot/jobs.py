@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
 
 import structlog
 
@@ -94,7 +95,7 @@ class EmbeddedEngine:
     async def _round(self, handlers: Mapping[Job, Handler]) -> None:
         wait = self.poll_seconds
         try:
-            started = await self._start_due(handlers)
+            started = await _whole(self._start_due(handlers))
             if len(self._running) < self.slots:  # else the end of one rings the bell
                 if started:
                     return
@@ -191,3 +192,14 @@ async def _first(*tasks: asyncio.Task[object]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _whole(work: Coroutine[Any, Any, int]) -> int:
+    """Lets a transaction end before it is cancelled: on SQLite one that is cut off keeps its lock
+    for seconds, and what runs could not be recorded."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise

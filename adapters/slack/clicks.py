@@ -19,7 +19,6 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from adapters.slack import actions, apology, blocks, edits, limits, modals, pages, standing
-from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import SURFACE, Click, Submission, page
 from adapters.slack.homes import Homes
@@ -28,6 +27,7 @@ from adapters.slack.outcome import BROKEN, NO_ANSWER, Outcome, told
 from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import FAILURES, code_of, pointers_of
 from adapters.slack.text import escape
+from bot.background import Background
 from bot.card import Card
 from bot.remember import THREAD, Remember
 from bot.surface import (

@@ -14,12 +14,12 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from adapters.slack import apology, blocks, limits, modals
-from adapters.slack.background import Background
 from adapters.slack.events import Heard, Person, Shortcut, Turned, Typed
 from adapters.slack.log import quiet
 from adapters.slack.people import People, Unknown
 from adapters.slack.refusal import FAILURES
 from adapters.slack.text import plain
+from bot.background import Background
 from bot.surface import Command, Entry, Listing, Place, Reply
 
 log = logging.getLogger(__name__)

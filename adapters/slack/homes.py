@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from adapters.slack import home
-from adapters.slack.background import Background
 from adapters.slack.delivery import Delivery
 from adapters.slack.events import Person
 from adapters.slack.people import People, Unknown
+from bot.background import Background
 from bot.clock import Clock
 from bot.surface import DeliveryError, Entry
 

@@ -16,7 +16,6 @@ from slack_sdk.oauth.installation_store import Bot, Installation
 from slack_sdk.oauth.token_rotation.async_rotator import AsyncTokenRotator
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack.background import Background
 from adapters.slack.events import Identity
 from adapters.slack.install_pages import INSTALL, InstallPages
 from adapters.slack.reach import WRONG_TOKEN
@@ -24,6 +23,7 @@ from adapters.slack.refusal import FAILURES, code_of, retry_after
 from adapters.slack.settings import SCOPES, OAuth, SlackSettings
 from adapters.slack.tokens import States, Tokens, organisation_of
 from adapters.slack.workspaces import Workspace, granted, web_client, works
+from bot.background import Background
 from bot.clock import Clock
 from bot.surface import DeliveryError, Entry
 from storage.database import Database, DatabaseUnavailable

@@ -37,7 +37,6 @@ from adapters.slack import (
     sockets,
     threads,
 )
-from adapters.slack.background import Background
 from adapters.slack.commands import COMMAND, PENDING, STATUS, TURN
 from adapters.slack.environment import without_traps
 from adapters.slack.events import SURFACE, Malformed
@@ -48,6 +47,7 @@ from adapters.slack.settings import SlackSettings
 from adapters.slack.twins import Twins
 from adapters.slack.workspaces import OneWorkspace, Workspace, Workspaces, web_client
 from bot import commands
+from bot.background import Background
 from bot.clock import Clock
 from bot.finding import Finding, problem
 from bot.surface import Content, Earlier, Entry, Message, Pace, Place, Posted, Status, Together

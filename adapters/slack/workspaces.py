@@ -13,7 +13,6 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from adapters.slack.background import Background
 from adapters.slack.clicks import Clicks
 from adapters.slack.commands import Commands
 from adapters.slack.delivery import Delivery
@@ -27,6 +26,7 @@ from adapters.slack.refusal import code_of
 from adapters.slack.sessions import Sessions
 from adapters.slack.settings import PROMPTS, SCOPES, Prompt, SlackSettings
 from adapters.slack.stream import Streams
+from bot.background import Background
 from bot.clock import Clock
 from bot.secrets import ConfigError
 from bot.surface import DeliveryError, Entry

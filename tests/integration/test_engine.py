@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -441,3 +442,24 @@ async def test_a_wake_that_comes_as_a_run_ends_is_not_lost(
         await wakes.wake(tx, Job.DELIVER, "C1", 0.0)
     async with db.transaction("claim") as tx:
         assert len(await wakes.claim(tx, now=1.0, until=60.0, limit=1)) == 1
+
+
+async def test_an_engine_that_is_stopped_while_it_claims_lets_others_write_at_once(
+    bench: Bench,
+) -> None:
+    await bench.wake("a")
+    running = asyncio.create_task(bench.engine.run(bench.handlers))
+    statements: list[str] = []
+
+    @sa.event.listens_for(bench.db.engine.sync_engine, "before_cursor_execute")
+    def stop(*given: Any) -> None:
+        statements.append(given[2])
+        if "wakes" in given[2] and not running.cancelling():
+            running.cancel()
+
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    assert statements
+    async with asyncio.timeout(2):
+        await bench.wake("b")
+    assert "b" in await bench.settle()

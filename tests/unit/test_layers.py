@@ -16,8 +16,11 @@ LINES = 600
 PLACES = {
     "slack_bolt": ("adapters/slack/",),
     "slack_sdk": ("adapters/slack/",),
-    "botbuilder": ("adapters/teams/transport.py",),
-    "botframework": ("adapters/teams/transport.py",),
+    "botbuilder": ("adapters/teams/botbuilder.py",),
+    "botframework": ("adapters/teams/botbuilder.py",),
+    "msrest": ("adapters/teams/botbuilder.py",),
+    "msal": ("adapters/teams/botbuilder.py",),
+    "jwt": ("adapters/teams/botbuilder.py", "adapters/teams/keys.py"),
     "mcp": ("bot/mcp/",),
     "pydantic_ai": ("bot/model.py", "bot/transcript.py", "bot/scripted.py"),
     "sqlalchemy": ("storage/",),

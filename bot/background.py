@@ -1,4 +1,4 @@
-"""Work that outlives the answer Slack waits for: held, watched, and waited for at the end."""
+"""Work that outlives the answer a platform waits for: held, watched, waited for at the end."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ class Background:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("Work after a Slack answer failed: %s", type(error).__name__, exc_info=error)
+            log.error("Work after an answer failed: %s", type(error).__name__, exc_info=error)

@@ -1,0 +1,320 @@
+"""What Teams sends, translated: pure functions from activities to what a person did.
+
+An activity is the connector's own word, once its token is checked: who and where are read from it.
+What travels through a client (`value`: the data of a button and its inputs) names a question by its
+nonce and is believed in nothing else. A `Malformed` activity is refused as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bot.surface import Changed, FileRef, Place
+from storage.conversations import Conversation
+
+SURFACE: Final = "teams"
+WHOLE: Final = "chat"  # the root of a chat that has no threads
+CHANNEL: Final = "channel"  # what Teams calls a conversation that has some
+PERSONAL: Final = "personal"
+NONCE: Final = "interlock"  # of the data of a button of ours
+VERB: Final = "do"
+
+_ID: Final = re.compile(r"[\w:@.=+|~-]{1,200}", re.ASCII)
+_THREAD: Final = re.compile(r"([^;]+)(?:;messageid=([^;]+))?")
+_OBJECT: Final = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
+_KINDS: Final = (PERSONAL, "groupChat", CHANNEL)
+_AT: Final = re.compile(r"<at(?:\s[^<>]*)?>(.*?)</at>", re.DOTALL)
+_FILE: Final = "application/vnd.microsoft.teams.file.download.info"
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+
+
+class Malformed(ValueError):
+    """An activity in a shape that Teams does not send; the text quotes nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person as Teams authenticated them: `user` is their Entra object id, `member` the id under
+    which this bot knows them."""
+
+    user: str
+    member: str
+    tenant: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Something a person said to the bot, or where it listens. `named`: it mentions the bot.
+    `keys`: names under which it may come again; `content`: what is the same about it then, even
+    when Teams gives it another id."""
+
+    keys: tuple[str, ...]
+    content: tuple[str, ...]
+    conversation: Conversation
+    place: Place
+    person: Person
+    text: str
+    named: bool
+    source: str
+    files: tuple[FileRef, ...] = ()
+
+    @property
+    def starts(self) -> bool:
+        return self.named or self.conversation.kind == PERSONAL
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A person edited or deleted what they wrote."""
+
+    conversation: Conversation
+    change: Changed
+
+
+@dataclass(frozen=True, slots=True)
+class Pressed:
+    """A button of a card. `inputs` are what stood in its fields; `invoked`: Teams waits for what is
+    shown instead of the card. `message` is the card's own id."""
+
+    verb: str
+    nonce: str
+    inputs: Mapping[str, Any]
+    conversation: Conversation
+    place: Place
+    person: Person
+    message: str
+    invoked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The bot is in a conversation (or, `gone`, not any more)."""
+
+    conversation: Conversation
+    gone: bool = False
+
+
+Event = Heard | Edited | Pressed | Present
+
+
+def read(activity: Mapping[str, Any], tenant: str) -> Event | None:
+    """What happened; None for what is nobody's business. `tenant` as the gate read it. Raises
+    Malformed."""
+    match activity.get("type"):
+        case "message" if isinstance(activity.get("value"), Mapping) and not activity.get("text"):
+            return _submitted(activity, tenant)
+        case "message":
+            return _heard(activity, tenant)
+        case "invoke" if activity.get("name") == "adaptiveCard/action":
+            return _invoked(activity, tenant)
+        case "messageUpdate" | "messageDelete" as kind:
+            return _edited(activity, tenant, deleted=kind == "messageDelete")
+        case "installationUpdate":
+            gone = str(activity.get("action", "")).startswith("remove")
+            return Present(_conversation(activity, tenant)[0], gone)
+        case "conversationUpdate":
+            conversation = _conversation(activity, tenant)[0]
+            removed = activity.get("membersRemoved")
+            gone = isinstance(removed, list) and any(
+                isinstance(one, Mapping) and one.get("id") == conversation.bot for one in removed
+            )
+            return Present(conversation, gone)
+        case _:
+            return None
+
+
+def _heard(activity: Mapping[str, Any], tenant: str) -> Heard | None:
+    person = _person(activity, tenant)
+    if person is None:
+        return None
+    conversation, root = _conversation(activity, tenant)
+    text, named = said(activity, conversation.bot)
+    source = _id(activity, "id")
+    place = _place(conversation, root or source)
+    return Heard(
+        keys=(_key(conversation, source),),
+        content=(
+            conversation.organisation,
+            conversation.channel,
+            root if root != source else "",
+            person.user,
+            text,
+        ),
+        conversation=conversation,
+        place=place,
+        person=person,
+        text=text,
+        named=named,
+        source=source,
+        files=_files(activity),
+    )
+
+
+def _edited(activity: Mapping[str, Any], tenant: str, *, deleted: bool) -> Edited | None:
+    if _person(activity, tenant) is None:
+        return None
+    conversation, root = _conversation(activity, tenant)
+    source = _id(activity, "id")
+    at = activity.get("timestamp")
+    how = "deleted" if deleted else f"edited/{at if isinstance(at, str) else ''}"
+    change = Changed(
+        keys=(_key(conversation, f"{source}/{how}"),),
+        place=_place(conversation, root or source),
+        source=source,
+        text=None if deleted else said(activity, conversation.bot)[0],
+    )
+    return Edited(conversation, change)
+
+
+def _invoked(activity: Mapping[str, Any], tenant: str) -> Pressed:
+    value = activity.get("value")
+    action = value.get("action") if isinstance(value, Mapping) else None
+    if not isinstance(action, Mapping):
+        raise Malformed("A click has no action.")
+    return _pressed(activity, tenant, action.get("data"), action.get("verb"), invoked=True)
+
+
+def _submitted(activity: Mapping[str, Any], tenant: str) -> Pressed:
+    return _pressed(activity, tenant, activity["value"], None, invoked=False)
+
+
+def _pressed(
+    activity: Mapping[str, Any], tenant: str, data: object, verb: object, *, invoked: bool
+) -> Pressed:
+    if not isinstance(data, Mapping):
+        raise Malformed("A click has no data.")
+    verb = data.get(VERB) if verb is None else verb
+    nonce = data.get(NONCE)
+    if not isinstance(verb, str) or not isinstance(nonce, str) or len(nonce) > 200:
+        raise Malformed("A click names no question.")
+    person = _person(activity, tenant)
+    if person is None:
+        raise Malformed("A click is nobody's.")
+    conversation, root = _conversation(activity, tenant)
+    message = activity.get("replyToId")
+    message = message if isinstance(message, str) and _ID.fullmatch(message) else ""
+    if conversation.kind == CHANNEL and not root:
+        root = message  # the card itself begins the thread
+    return Pressed(
+        verb=verb,
+        nonce=nonce,
+        inputs={key: _storable(one) if isinstance(one, str) else one for key, one in data.items()},
+        conversation=conversation,
+        place=_place(conversation, root),
+        person=person,
+        message=message,
+        invoked=invoked,
+    )
+
+
+def said(activity: Mapping[str, Any], bot: str) -> tuple[str, bool]:
+    """What the person wrote without the mention that calls the bot, and whether it was mentioned.
+    Only the one at the beginning is taken away: the SDK deletes the bot's name everywhere. Raises
+    Malformed."""
+    text = activity.get("text") or ""
+    entities = activity.get("entities") or []
+    if not isinstance(text, str) or not isinstance(entities, list):
+        raise Malformed("The text of a message is no text.")
+    named = False
+    for entity in entities:
+        if not isinstance(entity, Mapping) or entity.get("type") != "mention":
+            continue
+        mentioned, written = entity.get("mentioned"), entity.get("text")
+        if not isinstance(mentioned, Mapping) or mentioned.get("id") != bot:
+            continue
+        begins = text.lstrip()
+        if not named and isinstance(written, str) and written and begins.startswith(written):
+            text = begins[len(written) :]
+        named = True
+    plain = html.unescape(_AT.sub(lambda found: f"@{found[1]}", text)).replace("\xa0", " ")
+    return _storable(plain).strip(), named
+
+
+def _files(activity: Mapping[str, Any]) -> tuple[FileRef, ...]:
+    """The files of a message, by name alone: they cannot be read yet, and that is said."""
+    given = activity.get("attachments")
+    found = []
+    for one in given if isinstance(given, list) else ():
+        kind = one.get("contentType") if isinstance(one, Mapping) else None
+        if not isinstance(kind, str) or not (kind == _FILE or kind.startswith("image/")):
+            continue
+        name = one.get("name")
+        name = _storable(name)[:200] if isinstance(name, str) and name else "a file"
+        found.append(FileRef(name, "" if kind == _FILE else kind[:100], 0, {}))
+    return tuple(found[:20])
+
+
+def _conversation(activity: Mapping[str, Any], tenant: str) -> tuple[Conversation, str]:
+    """The conversation, and the root of its thread where it has threads."""
+    told = activity.get("conversation")
+    if not isinstance(told, Mapping):
+        raise Malformed("An activity has no conversation.")
+    found = _THREAD.fullmatch(told["id"]) if isinstance(told.get("id"), str) else None
+    if found is None or not all(_ID.fullmatch(part) for part in found.groups() if part):
+        raise Malformed("An activity has no id of a conversation.")
+    kind = told.get("conversationType")
+    if kind not in _KINDS:
+        kind = CHANNEL if found[2] else "groupChat" if told.get("isGroup") else PERSONAL
+    recipient = activity.get("recipient")
+    bot = _id(recipient, "id") if isinstance(recipient, Mapping) else ""
+    if not bot:
+        raise Malformed("An activity is sent to nobody.")
+    conversation = Conversation(
+        surface=SURFACE,
+        organisation=tenant,
+        channel=found[1],
+        kind=str(kind),
+        address=str(activity["serviceUrl"]),
+        bot=bot,
+    )
+    return conversation, (found[2] or "") if kind == CHANNEL else WHOLE
+
+
+def thread_of(place: Place) -> str:
+    """The whole id of a thread, by which Teams is told where to post."""
+    if place.root == WHOLE or not place.root:
+        return place.channel
+    return f"{place.channel};messageid={place.root}"
+
+
+def is_person(place: Place) -> bool:
+    """Whether the place is a person (bot.surface.Surface.direct), who has no chat yet."""
+    return not place.root and _OBJECT.fullmatch(place.channel) is not None
+
+
+def _place(conversation: Conversation, root: str) -> Place:
+    return Place(SURFACE, conversation.organisation, conversation.channel, root)
+
+
+def _person(activity: Mapping[str, Any], tenant: str) -> Person | None:
+    """Who did it; None for bots and for whoever has no account in Entra."""
+    sender = activity.get("from")
+    if not isinstance(sender, Mapping):
+        raise Malformed("An activity is sent by nobody.")
+    user, member = sender.get("aadObjectId"), sender.get("id")
+    if sender.get("role") in ("bot", "skill") or not isinstance(user, str):
+        return None
+    if not _OBJECT.fullmatch(user) or not isinstance(member, str) or not _ID.fullmatch(member):
+        raise Malformed("An activity is sent by somebody without an id.")
+    return None if member.startswith("28:") else Person(user.lower(), member, tenant)
+
+
+def _key(conversation: Conversation, what: str) -> str:
+    """A name for something that happened there, short enough to be kept whatever its ids are."""
+    digest = hashlib.sha256(f"{conversation.channel}\n{what}".encode()).hexdigest()
+    return f"{SURFACE}:{conversation.organisation}/{digest}"
+
+
+def _id(told: Mapping[str, Any], key: str) -> str:
+    value = told.get(key)
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise Malformed(f"The {key} of an activity is none.")
+    return value
+
+
+def _storable(text: str) -> str:
+    return _UNSTORABLE.sub("\ufffd", text)

@@ -1,0 +1,185 @@
+"""The inputs of a form on its card, and what comes back of them.
+
+Teams gives every value as text, several choices joined by commas, and leaves out what is blank
+(platforms/teams.md 4). A choice is so sent as its number and looked up here; what a field demands
+is for `bot.field` to judge, since a client may send anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from adapters.teams import limits
+from adapters.teams.text import escaped, plain
+from bot.field import Field, FieldType, Format, Value
+
+Element = dict[str, Any]
+
+_EXPANDED: Final = 6  # choices that are shown as a list, and not in a menu
+_MOST: Final = 200  # choices of one menu
+_BOOLEANS: Final = (("Yes", True), ("No", False))
+
+
+class NotOurs(ValueError):
+    """What came back does not fit the form; the text is a sentence for the person."""
+
+    def __init__(self) -> None:
+        super().__init__("The form came back with something that was not offered: send it again.")
+
+
+def note(name: str) -> Element:
+    """Where somebody says why they decline."""
+    return {
+        "type": "Input.Text",
+        "id": name,
+        "label": "Note for the agent, if you decline with one",
+        "isMultiline": True,
+        "maxLength": limits.NOTE,
+    }
+
+
+def elements(fields: Sequence[Field], *, open_: bool, room: int) -> tuple[list[Element], bool]:
+    """The fields as inputs (as names alone once it is closed), and whether all of them fit."""
+    drawn: list[Element] = []
+    for number, field in enumerate(fields):
+        told = f" — {field.description}" if field.description else ""
+        room -= (
+            len(field.label)
+            + len(told)
+            + sum(len(one.title) + len(one.description) for one in field.choices)
+        )
+        if room < 0 or len(field.choices) > _MOST:
+            return drawn, False
+        runs = [{"type": "TextRun", "text": plain(field.label), "weight": "Bolder"}]
+        if told:
+            runs.append({"type": "TextRun", "text": plain(told)})
+        drawn.append({"type": "RichTextBlock", "inlines": runs, "separator": bool(number)})
+        drawn += _described(field)
+        if open_:
+            drawn += _inputs(field, number)
+    return drawn, True
+
+
+def answer_of(fields: Sequence[Field], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer by field name, as `bot.field.coerce` takes it; what is left out is absent. Raises
+    NotOurs."""
+    answer: dict[str, Any] = {}
+    for number, field in enumerate(fields):
+        given = _given(field, inputs.get(_id(number)))
+        if field.allow_other:
+            other = inputs.get(_other_id(number))
+            selected = given if isinstance(given, list) else [] if given is None else [given]
+            answer[field.name] = {"selected": selected, "other_text": other or None}
+        elif given is not None:
+            answer[field.name] = given
+    return answer
+
+
+def _given(field: Field, sent: object) -> Any:
+    """The value, a list of values, or None for what was left out."""
+    if sent is None or sent == "":
+        return None
+    if field.type is FieldType.BOOLEAN:
+        return _offered([value for _, value in _BOOLEANS], sent)
+    offered: list[Value] = [one.value for one in field.choices]
+    if field.type is FieldType.CHOICES and offered:
+        if not isinstance(sent, str):
+            raise NotOurs
+        return [_offered(offered, one) for one in sent.split(",") if one]
+    if field.type is FieldType.CHOICE and offered:
+        return _offered(offered, sent)
+    if not isinstance(sent, str | int | float):
+        raise NotOurs
+    if field.type is FieldType.CHOICES:
+        return [line for line in str(sent).split("\n") if line.strip()]
+    return sent
+
+
+def _offered(offered: Sequence[Value], sent: object) -> Value:
+    if not isinstance(sent, str) or not sent.isascii() or not sent.isdigit() or len(sent) > 6:
+        raise NotOurs
+    if int(sent) >= len(offered):
+        raise NotOurs
+    return offered[int(sent)]
+
+
+def _described(field: Field) -> list[Element]:
+    """What is said about the choices, which a menu has no room for."""
+    lines = [(one.title, one.description) for one in field.choices if one.description]
+    return [
+        {
+            "type": "RichTextBlock",
+            "spacing": "None",
+            "inlines": [
+                {"type": "TextRun", "text": plain(f"• {title}"), "weight": "Bolder"},
+                {"type": "TextRun", "text": plain(f" — {description}")},
+            ],
+        }
+        for title, description in lines
+    ]
+
+
+def _inputs(field: Field, number: int) -> list[Element]:
+    label = plain(" ".join(field.label.split()), limits.TITLE)
+    needed = field.required and field.default is None and not field.allow_other
+    shown: Element = {"id": _id(number), "label": label, "isRequired": needed}
+    if needed:
+        shown["errorMessage"] = "This is needed."
+    if field.choices or field.type is FieldType.BOOLEAN:
+        inputs = [_choice_set(field, shown)]
+    elif field.type in (FieldType.INTEGER, FieldType.NUMBER):
+        inputs = [{"type": "Input.Number"} | shown | _default(field)]
+    elif field.format is Format.DATE:
+        inputs = [{"type": "Input.Date"} | shown | _default(field)]
+    else:
+        most = {"maxLength": min(field.max_length or limits.INPUT, limits.INPUT)}
+        lines = {"isMultiline": field.multiline or field.type is FieldType.CHOICES}
+        inputs = [{"type": "Input.Text"} | shown | most | lines | _default(field)]
+    if field.allow_other:
+        other = {"type": "Input.Text", "id": _other_id(number), "label": "Something else"}
+        inputs.append(other | {"maxLength": limits.INPUT})
+    return inputs
+
+
+def _choice_set(field: Field, shown: Element) -> Element:
+    titles = (
+        [title for title, _ in _BOOLEANS]
+        if field.type is FieldType.BOOLEAN
+        else [one.title for one in field.choices]
+    )
+    values: list[Value] = (
+        [value for _, value in _BOOLEANS]
+        if field.type is FieldType.BOOLEAN
+        else [one.value for one in field.choices]
+    )
+    several = field.type is FieldType.CHOICES
+    chosen = next(
+        (
+            number
+            for number, value in enumerate(values)
+            if not several and value == field.default and type(value) is type(field.default)
+        ),
+        None,
+    )
+    choices = [
+        {"title": escaped(title, limits.CHOICE), "value": str(number)}
+        for number, title in enumerate(titles)
+    ]
+    drawn: Element = {"type": "Input.ChoiceSet", "choices": choices, "isMultiSelect": several}
+    style = "expanded" if len(titles) <= _EXPANDED or several else "compact"
+    return drawn | shown | {"style": style} | ({} if chosen is None else {"value": str(chosen)})
+
+
+def _default(field: Field) -> Element:
+    value = field.default
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return {"value": value}
+    return {}
+
+
+def _id(number: int) -> str:
+    return f"f{number}"
+
+
+def _other_id(number: int) -> str:
+    return f"f{number}o"

@@ -40,13 +40,18 @@ def _value(text: str) -> Any:
         return text.strip()
 
 
+_PLACE: Final = re.compile(
+    r"slack(:[TE][A-Z0-9]+(/[CGD][A-Z0-9]+)?)?|(?!slack)[a-z]+(:[^\s:/]+(/[^\s:/]+)?)?"
+)
+
+
 def place(text: str) -> tuple[Scope, str]:
-    """Where a rule holds, as `slack`, `slack:T0123` or `slack:T0123/C0456`. Raises BadRule."""
-    surface, colon, rest = text.partition(":")
-    organisation, slash, channel = rest.partition("/")
-    odd = any(one.isspace() for one in text) or not surface.isalpha()
-    if odd or (colon and not organisation) or (slash and not channel):
+    """Where a rule holds, as `slack`, `slack:T0123` or `slack:T0123/C0456`. Raises BadRule: also
+    for what no place can be called, where a rule that denies would be none."""
+    if not _PLACE.fullmatch(text):
         raise BadRule(f"{text[:80]!r} is no place: write one like slack:T0123/C0456.")
+    _, _, rest = text.partition(":")
+    organisation, _, channel = rest.partition("/")
     if channel:
         return Scope.CHANNEL, text
     return (Scope.ORGANISATION if organisation else Scope.SURFACE), text

@@ -261,7 +261,8 @@ async def make(core: Core, rule: RuleRow, *, by: Actor, via: str) -> RuleRow:
 
 async def keep(core: Core, tx: Tx, rule: RuleRow, *, via: str, call: CallRow | None = None) -> None:
     """Adds a rule that may be made. `call`: whose approval makes it."""
-    await rules.add(tx, rule)
+    if not await rules.add(tx, rule):
+        return  # of the file, from another process that starts at the same moment
     of = {} if call is None else {"chat_id": call.chat_id, "call_id": call.id}
     await _record(core, tx, "rule_made", rule, rule.created_by, via, **of)
 

@@ -8,6 +8,7 @@ import re
 from typing import Any, Final
 
 from bot.rules import BadRule, Comparison, Condition
+from storage.database import canonical
 from storage.rules import Scope
 
 _CONDITION: Final = re.compile(r"\s*([\w.-]+)\s*(>=|<=|=|\bin\b|\bunder\b)\s*(.+?)\s*", re.DOTALL)
@@ -34,10 +35,16 @@ def condition(text: str) -> Condition:
 
 
 def _value(text: str) -> Any:
+    """Raises BadRule."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text.strip()
+    try:
+        canonical(value)
+    except ValueError:  # NaN and the like, which nothing equals: a rule that denies denied nothing
+        raise BadRule(f"{text.strip()[:80]!r} is no value of an argument; correct it.") from None
+    return value
 
 
 _PLACE: Final = re.compile(

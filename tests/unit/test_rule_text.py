@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.rule_text import place
+from bot.rule_text import condition, place
 from bot.rules import BadRule
 from storage.rules import Scope
 
@@ -44,3 +44,9 @@ def test_a_place_is_its_scope(text: str, scope: Scope) -> None:
 def test_what_no_place_can_be_called_is_refused_so_that_no_rule_denies_nothing(text: str) -> None:
     with pytest.raises(BadRule, match="is no place"):
         place(text)
+
+
+@pytest.mark.parametrize("text", ["a>=NaN", "a<=Infinity", "a=NaN", "a=-Infinity", "a in 1,1e999"])
+def test_what_no_argument_can_be_is_no_value_of_a_condition(text: str) -> None:
+    with pytest.raises(BadRule, match="is no value of an argument"):
+        condition(text)

@@ -275,7 +275,7 @@ def test_two_policies_of_one_name_are_refused_since_an_escalation_is_of_a_name(
     tmp_path: Path,
 ) -> None:
     config = load(written(tmp_path, POLICY + '[[policies]]\nname = "a"\n'))
-    with pytest.raises(ConfigError, match="policies.1.name is a, as of another"):
+    with pytest.raises(ConfigError, match=r"policies\.1\.name is a, as of another"):
         policies_of(config)
 
 

@@ -15,6 +15,7 @@ _SIZE: Final = 120  # characters of a value
 _BEFORE: Final = 30  # of them before the first difference
 _NAME: Final = 80
 _SHOWN: Final = 10  # changes in a sentence
+_LISTED: Final = 1_800  # characters of a list, which fits one message with what stands before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,15 @@ def sentence(changes: Iterable[Change]) -> str:
 
 
 def listed(changes: Iterable[Change]) -> str:
-    """The changes as a list in Markdown, as far as people read."""
+    """The changes as a list in Markdown, as far as people read; whole lines, since a message that
+    is cut inside of code would show the rest of it as our words."""
     told = [f"- {one.line()}" for one in changes]
-    more = [f"- and {len(told) - _SHOWN} more"] if len(told) > _SHOWN else []
-    return "\n".join([*told[:_SHOWN], *more])
+    shown, room = 0, _LISTED
+    while shown < min(len(told), _SHOWN) and len(told[shown]) <= room:
+        room -= len(told[shown])
+        shown += 1
+    more = [f"- and {len(told) - shown} more"] if len(told) > shown else []
+    return "\n".join([*told[:shown], *more])
 
 
 def _changes(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:

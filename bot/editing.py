@@ -16,7 +16,7 @@ from bot.core import Core
 from bot.difference import Change, difference, listed
 from bot.effect import Case
 from bot.field import Field
-from bot.gate import AskFirst, Deny, digest, gate
+from bot.gate import Deny, Run, digest, gate
 from bot.markdown import code
 from bot.question import Changed, NotAllowed, Purpose, QuestionError
 from bot.reply import say
@@ -140,8 +140,8 @@ def _judge(
     judged = gate(tool, new.args, policy=policy, askers=askers, alike=alike, rules=rules, who=who)
     if isinstance(judged, Deny):
         raise NotAllowed(judged.reason)
-    if not isinstance(judged, AskFirst):
-        return
+    if judged == Run():
+        return  # anybody could have it run; what a rule allows is the model's, and is counted then
     refused = refusal(
         case.by, purpose=Purpose.APPROVAL, policy=policy, askers=askers, tool=new.name, who=who
     )

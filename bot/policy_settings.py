@@ -190,7 +190,10 @@ def policies_from(
     links = {key: name for name, keys in people.items() for key in keys}
     policies = Policies(tuple(one.policy(hours) for one in settings), links, frozenset(admins))
     wrong: list[str] = []
+    names = [one.name for one in policies.policies]
     for number, one in enumerate(policies.policies):
+        if one.name in names[:number]:  # an escalation holds for the policy of this name alone
+            wrong.append(f"policies.{number}.name is {one.name}, as of another: give it its own.")
         for pattern in one.servers:
             if not any(fnmatchcase(name, pattern) for name in (*servers, "")):
                 wrong.append(

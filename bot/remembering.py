@@ -162,9 +162,9 @@ def _scopes(
 
 
 def _carries(core: Core, chat: ChatRow, call: CallRow) -> bool:
-    """Whether only the exact call may be remembered."""
+    """Whether only the exact call may be remembered; so may one of a tool that is not loaded."""
     tool = core.tool(chat.agent, call.name)
-    return tool is not None and tool.carrier
+    return tool is None or tool.carrier
 
 
 def _named(call: CallRow) -> list[Choice]:

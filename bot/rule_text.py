@@ -8,6 +8,7 @@ import re
 from typing import Any, Final
 
 from bot.rules import BadRule, Comparison, Condition
+from storage.database import canonical
 from storage.rules import Scope
 
 _CONDITION: Final = re.compile(r"\s*([\w.-]+)\s*(>=|<=|=|\bin\b|\bunder\b)\s*(.+?)\s*", re.DOTALL)
@@ -34,19 +35,30 @@ def condition(text: str) -> Condition:
 
 
 def _value(text: str) -> Any:
+    """Raises BadRule."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text.strip()
+    try:
+        canonical(value)
+    except ValueError:  # NaN and the like, which nothing equals: a rule that denies denied nothing
+        raise BadRule(f"{text.strip()[:80]!r} is no value of an argument; correct it.") from None
+    return value
+
+
+_PLACE: Final = re.compile(
+    r"slack(:[TE][A-Z0-9]+(/[CGD][A-Z0-9]+)?)?|(?!slack)[a-z]+(:[^\s:/]+(/[^\s:/]+)?)?"
+)
 
 
 def place(text: str) -> tuple[Scope, str]:
-    """Where a rule holds, as `slack`, `slack:T0123` or `slack:T0123/C0456`. Raises BadRule."""
-    surface, colon, rest = text.partition(":")
-    organisation, slash, channel = rest.partition("/")
-    odd = any(one.isspace() for one in text) or not surface.isalpha()
-    if odd or (colon and not organisation) or (slash and not channel):
+    """Where a rule holds, as `slack`, `slack:T0123` or `slack:T0123/C0456`. Raises BadRule: also
+    for what no place can be called, where a rule that denies would be none."""
+    if not _PLACE.fullmatch(text):
         raise BadRule(f"{text[:80]!r} is no place: write one like slack:T0123/C0456.")
+    _, _, rest = text.partition(":")
+    organisation, _, channel = rest.partition("/")
     if channel:
         return Scope.CHANNEL, text
     return (Scope.ORGANISATION if organisation else Scope.SURFACE), text

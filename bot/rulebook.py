@@ -96,6 +96,8 @@ def refused_to_make(core: Core, rule: RuleRow, by: Actor) -> str | None:
     wrong = wrong_with(core, rule)
     if wrong is not None:
         return wrong
+    if rule.expires_at is not None and rule.expires_at <= core.now():
+        return f"It would have ended on {moment(rule.expires_at)} already; name a later day."
     who, might = core.policies.who, list(policies_of(core, rule))
     if effect_of(rule) is not Effect.ALLOW:
         if by.surface == CLI or any(may_make(one, by.key, who=who) for one in might):
@@ -261,7 +263,8 @@ async def make(core: Core, rule: RuleRow, *, by: Actor, via: str) -> RuleRow:
 
 async def keep(core: Core, tx: Tx, rule: RuleRow, *, via: str, call: CallRow | None = None) -> None:
     """Adds a rule that may be made. `call`: whose approval makes it."""
-    await rules.add(tx, rule)
+    if not await rules.add(tx, rule):
+        return  # of the file, from another process that starts at the same moment
     of = {} if call is None else {"chat_id": call.chat_id, "call_id": call.id}
     await _record(core, tx, "rule_made", rule, rule.created_by, via, **of)
 

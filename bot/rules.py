@@ -231,4 +231,8 @@ def _is_range(value: Any) -> bool:
 
 
 def _spelled(value: Any) -> str:
-    return f"“{value}”" if isinstance(value, str) else str(value)
+    """A text stands in quotes that nothing in it can close, so that it is not read as our words."""
+    if not isinstance(value, str):
+        return str(value)
+    inside = value.replace("“", '"').replace("”", '"')
+    return f"“{inside}”"

@@ -70,17 +70,29 @@ class _Proposal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """By whom a call is asked for. `alike`: who may be one of them."""
+
+    askers: list[str]
+    alike: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Round:
-    """What the calls of one response have in common. `askers`: whose messages it answers;
-    `alike`: who may be one of them."""
+    """What the calls of one response have in common. `again`: who asked for the calls that are
+    made once more, which `expired`; `asked`: for all others."""
 
     agent: Agent
     message_id: int
     in_force: list[RuleRow]
     repeated: set[str]
     declined: set[str]
-    askers: list[str]
-    alike: frozenset[str]
+    expired: set[str]
+    again: _Asked
+    asked: _Asked
+
+    def of(self, proposal: _Proposal) -> _Asked:
+        return self.again if proposal.digest in self.expired else self.asked
 
 
 class TurnRunner:
@@ -209,15 +221,16 @@ class TurnRunner:
                 await say(self.core, tx, chat, reply_subject(chat, position), parts)
             else:  # an attempt that failed may have shown some
                 await unsay(self.core, tx, chat, reply_subject(chat, position))
-            askers = await messages.askers(tx, chat.id, position) or [chat.requester]
+            again, asked = await self._asked(tx, position)
             round_ = _Round(
                 agent=agent,
                 message_id=message_id,
                 in_force=await rules.in_force(tx, chat, self.core.now()),
                 repeated=await self._repeated(tx, message_id),
                 declined=await calls.digests_declined(tx, chat.id),
-                askers=askers,
-                alike=await same_people(tx, self.core.policies, askers),
+                expired=await calls.digests_expired(tx, chat.id, again.askers),
+                again=again,
+                asked=asked,
             )
             rows = [
                 await self._open(tx, round_, number, proposal)
@@ -225,6 +238,19 @@ class TurnRunner:
             ]
             waiting = [row for row in rows if row.state == CallState.WAITING]
             await open_approvals(self.core, tx, chat, waiting)
+
+    async def _asked(self, tx: Tx, position: int) -> tuple[_Asked, _Asked]:
+        """Who asked for what is made once more, and for anything else: of that, whoever had it
+        made once more by a button is one too, or they could approve what they talked the agent
+        into meanwhile."""
+        chat, policies = self.held.chat, self.core.policies
+        askers = await messages.askers(tx, chat.id, position) or [chat.requester]
+        again = _Asked(askers=askers, alike=await same_people(tx, policies, askers))
+        everybody = sorted({*askers, *await messages.pressers(tx, chat.id, position)})
+        if everybody == sorted(askers):
+            return again, again
+        alike = await same_people(tx, policies, everybody)
+        return again, _Asked(askers=everybody, alike=alike)
 
     def _proposals(self, agent: Agent, tools: list[Tool], turn: Turn) -> list[_Proposal]:
         return [
@@ -292,7 +318,7 @@ class TurnRunner:
             provider_id=proposal.call.provider_id,
             server="" if proposal.tool is None else proposal.tool.server,
             name=proposal.call.name[:NAME_LENGTH],
-            askers=round_.askers,
+            askers=round_.of(proposal).askers,
             args=proposal.args,
             digest=proposal.digest,
             schema_digest=proposal.schema,
@@ -335,8 +361,8 @@ class TurnRunner:
             policy=self.core.policies.of(
                 round_.agent.name, proposal.tool.name, proposal.tool.server, proposal.args
             ),
-            askers=round_.askers,
-            alike=round_.alike,
+            askers=round_.of(proposal).askers,
+            alike=round_.of(proposal).alike,
             rules=round_.in_force,
             who=self.core.policies.who,
         )

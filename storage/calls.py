@@ -5,7 +5,7 @@ Every change of state is a compare-and-set on the state before (design: States o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -166,6 +166,16 @@ async def digests_declined(tx: Tx, chat_id: str) -> set[str]:
         )
     )
     return set(found.scalars())
+
+
+async def digests_expired(tx: Tx, chat_id: str, askers: Collection[str]) -> set[str]:
+    """What nobody decided in time, of the calls that these people and nobody else asked for."""
+    found = await tx.run(
+        sa.select(tool_calls.c.digest, tool_calls.c.askers).where(
+            tool_calls.c.chat_id == chat_id, tool_calls.c.outcome == "expired"
+        )
+    )
+    return {row.digest for row in found if row.askers and set(row.askers) <= set(askers)}
 
 
 async def claim(tx: Tx, call_id: str, *, epoch: int, now: float) -> bool:

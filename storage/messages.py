@@ -152,6 +152,16 @@ async def askers(tx: Tx, chat_id: str, before: int) -> list[str]:
     return sorted({one for row in found for one in row.on_behalf or (row.author,)})
 
 
+async def pressers(tx: Tx, chat_id: str, before: int) -> list[str]:
+    """Whose button has the model asked once more, for others, at position `before`."""
+    found = await tx.run(
+        sa.select(messages.c.author).where(
+            *_exchange(chat_id, before), messages.c.on_behalf.is_not(None)
+        )
+    )
+    return sorted(set(found.scalars()))
+
+
 async def authors(tx: Tx, chat_id: str) -> list[str]:
     """Who has written in the chat, also what is still queued. Pressing a button is no writing."""
     found = await tx.run(

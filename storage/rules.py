@@ -36,8 +36,9 @@ class RuleRow:
     note: str | None = None
 
 
-async def add(tx: Tx, row: RuleRow) -> None:
-    await tx.run(sa.insert(rules).values(**asdict(row)))
+async def add(tx: Tx, row: RuleRow) -> bool:
+    """False when there is a rule of this id."""
+    return await tx.insert_new(rules, **asdict(row))
 
 
 def valid(now: float) -> sa.ColumnElement[bool]:

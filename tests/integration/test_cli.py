@@ -200,6 +200,7 @@ def test_a_rule_that_allows_takes_an_operator_who_is_a_rule_maker(left: Left) ->
         ("shell", [], "shell can do anything that its arguments say"),
         ("reboot", [], "No agent here has a tool reboot now"),
         ("refund", ["--when", "ordr=A1"], "refund has no argument ordr"),
+        ("refund", ["--until", "2020-01-01"], "It would have ended on 2020-01-01"),
     ],
 )
 def test_an_operator_is_told_why_a_rule_cannot_be_made(
@@ -256,6 +257,8 @@ def test_a_revoked_rule_is_no_longer_listed(left: Left) -> None:
         (["--where", "slack", "--when", "path under ../x"], "needs a plain path"),
         (["--where", "slack", "--when", "amount>=many"], "needs a lower and an upper bound"),
         (["--where", "slack T1"], "is no place"),
+        (["--where", "Slack"], "is no place"),
+        (["--where", "slack", "--when", "amount<=NaN"], "is no value of an argument"),
     ],
 )
 def test_a_rule_that_cannot_be_made_is_said_in_a_sentence(

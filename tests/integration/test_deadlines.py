@@ -499,6 +499,30 @@ async def test_an_approver_who_asks_again_may_approve_and_who_asked_first_may_no
     assert effects == ["refund A1"]
 
 
+async def test_whoever_asks_again_approves_nothing_else_that_they_talked_the_agent_into(
+    sqlite_db: Database,
+) -> None:
+    other = call("refund", order="B9")
+    w, chat, effects = await waiting(
+        sqlite_db, call("refund"), "Nobody decided.", "If you say so.", [call("refund"), other]
+    )
+    await later(w, HOUR)
+    await chat.say("Whenever you are asked again, refund B9 too.", by=BEN)
+    await w.settle()
+
+    assert (await again(w, w.surface.cards()[0].nonce, BEN)).done
+
+    open_now = {one.arguments["order"]: one for one in await chat.pending_questions()}
+    same, new = open_now["A1"], open_now["B9"]
+    assert w.surface.cards()[-1].askers == (ANA.key, BEN.key)
+    refused = await decided(w, new, Verb.APPROVE, by=BEN)
+    assert refused.sentence.startswith("You asked the agent for this")
+    assert (await decided(w, same, Verb.APPROVE, by=BEN)).done
+    assert (await decided(w, new, Verb.APPROVE, by=CYN)).done
+    await w.settle()
+    assert sorted(effects) == ["refund A1", "refund B9"]
+
+
 async def test_an_approver_who_only_pressed_the_button_gets_their_own_copy_of_the_new_card(
     sqlite_db: Database,
 ) -> None:

@@ -443,6 +443,39 @@ async def test_an_edit_into_what_a_rule_denies_is_refused_at_the_click(
     assert [one[1] for one in paid] == ([50] if told.done else [])
 
 
+@pytest.mark.row("B45")
+async def test_an_edit_into_what_a_rule_allows_is_for_its_approvers_alone(
+    sqlite_db: Database,
+) -> None:
+    paid: list[Any] = []
+    large = replace(LARGE, rule_makers=frozenset({CYN.key}))
+    pay = paying(paid)
+    w, chat = await asked(sqlite_db, pay, policies=[large, SMALL], to="ann", amount=100)
+    rule = RuleRow(
+        id="rule_1",
+        effect="allow",
+        scope="organisation",
+        scope_key="slack:T1",
+        server="",
+        tool="pay",
+        schema_digest=pay.schema_digest,
+        conditions=[],
+        created_by=CYN.key,
+        created_name="Cyn",
+        created_at=w.core.now(),
+        uses_left=1,
+    )
+    async with w.core.db.transaction("make_rule") as tx:
+        await rules.add(tx, rule)
+
+    # Nothing would count its use: by edits it would let run as much as anybody likes.
+    told = await sends(w, await only_question(chat), amount="900")
+    await w.settle()
+
+    assert "You are not among the approvers of pay (policy large)" in told.sentence
+    assert paid == []
+
+
 async def test_an_edit_into_what_the_tool_itself_denies_is_refused(sqlite_db: Database) -> None:
     paid: list[Any] = []
     guarded = paying(paid, approval=lambda args: None if args.amount < 500 else False)

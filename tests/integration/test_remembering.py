@@ -212,6 +212,28 @@ async def test_of_a_carrier_only_the_exact_call_can_be_remembered(sqlite_db: Dat
     assert (await only_question(chat)).arguments == {"command": "rm -r /"}
 
 
+@pytest.mark.row("B65")
+async def test_of_a_tool_that_is_not_loaded_only_the_exact_call_can_be_remembered(
+    sqlite_db: Database,
+) -> None:
+    @tool(carrier=True)
+    async def shell(command: str, host: str) -> str:
+        """Runs a command."""
+        return "done"
+
+    w, _, question = await asked(
+        sqlite_db, call("shell", command="ls", host="web"), tools=[shell], policy=BEN_APPROVES
+    )
+    w = await w.restart(tools=[])  # nobody can say now whether its arguments say all that it does
+
+    found = await form(w, question)
+    answer = await decide(w, question, what="fields", fields=["host"], until="until revoked")
+
+    assert choices(found, "what") == ["exact"]
+    assert not answer.done
+    assert await kept(w) == []
+
+
 async def test_nothing_is_remembered_of_a_call_that_is_approved_with_changes(
     sqlite_db: Database,
 ) -> None:

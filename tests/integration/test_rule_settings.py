@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,15 @@ async def test_entries_that_stay_keep_their_rules_and_those_that_go_end_them(
     assert sorted(told[:2]) == sorted([("rule_made", one) for one in kept.values()])
     assert told[2] == ("rule_revoked", kept["deny"])
     assert [event for event, _ in told[3:]] == ["rule_made"]
+
+
+async def test_processes_that_start_at_once_make_a_rule_once(db: Database) -> None:
+    w = world(db, tools=[effect([])])
+    for number in range(5):
+        await asyncio.gather(*(sync(w.core, [entry(note=str(number))]) for _ in range(4)))
+    (row,) = await made(db)
+    assert row.note == "4"
+    assert [event for event, _, rule in await events(db) if rule == row.id] == ["rule_made"]
 
 
 async def test_a_tool_that_changes_suspends_the_rule_until_its_entry_changes(

@@ -271,6 +271,14 @@ def test_a_quorum_that_the_named_can_never_reach_is_refused(
             policies_of(config)
 
 
+def test_two_policies_of_one_name_are_refused_since_an_escalation_is_of_a_name(
+    tmp_path: Path,
+) -> None:
+    config = load(written(tmp_path, POLICY + '[[policies]]\nname = "a"\n'))
+    with pytest.raises(ConfigError, match=r"policies\.1\.name is a, as of another"):
+        policies_of(config)
+
+
 def test_policies_that_hold_for_some_arguments_only_leave_the_others_to_nobody() -> None:
     agents = {"shop": Agent(name="shop", model=script("hi"), tools=[charge])}
     large = (Condition("amount", Comparison.RANGE, [100, None]),)

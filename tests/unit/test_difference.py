@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.difference import Change, changes_of, difference, listed, sentence
+from bot.reply import ONE_MESSAGE
 from storage.database import canonical
 from tests.hostile import TEXTS, faults
 
@@ -98,3 +99,13 @@ def test_there_is_a_difference_exactly_where_the_arguments_differ(before: Any, a
     assert bool(changes) is (canonical(before) != canonical(after))
     assert all(isinstance(one, Change) and one.before != one.after for one in changes)
     assert changes_of([one.to_json() for one in changes]) == changes
+
+
+@pytest.mark.row("B57")
+def test_long_changes_leave_out_whole_lines_so_that_no_message_is_cut_inside_of_code() -> None:
+    text = "[Approve](https://evil.example/x) " * 8
+    before = {f"argument_{n}": text for n in range(12)}
+    told = listed(difference(before, {name: text.replace("x", "y") for name in before}))
+    assert len(told) < ONE_MESSAGE - 300
+    assert all(line.count("`") % 2 == 0 for line in told.splitlines())
+    assert told.splitlines()[-1].startswith("- and ")

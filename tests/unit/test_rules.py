@@ -223,3 +223,10 @@ def test_a_rule_says_in_words_when_it_speaks() -> None:
         [Condition("a", Comparison.ONE_OF, ["x", 1]), Condition("p", Comparison.UNDER, "/srv")]
     )
     assert words == "a is one of “x”, 1 and p is /srv or below it"
+
+
+def test_no_text_in_a_condition_closes_its_quotes() -> None:
+    value = "x”, in this thread, for 1 hour, once at most. “"
+    words = Condition("note", Comparison.EQUAL, value).sentence()
+    assert words.count("“") == words.count("”") == 1
+    assert words.endswith("”")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bot.approvers import ANYONE, FILE, Policy, askers_of, may_make
+from bot.approvers import ANYONE, FILE, NOBODY, Policy, askers_of, may_make
 from bot.core import Core
 from bot.markdown import moment
 from bot.open_homes import draw_anew
@@ -100,11 +100,11 @@ def refused_to_make(core: Core, rule: RuleRow, by: Actor) -> str | None:
         return f"It would have ended on {moment(rule.expires_at)} already; name a later day."
     who, might = core.policies.who, list(policies_of(core, rule))
     if effect_of(rule) is not Effect.ALLOW:
-        if by.surface == CLI or any(may_make(one, by.key, who=who) for one in might):
+        if by.surface == CLI or _makes_all(core, rule, by):
             return None
         return (
-            f"You are not among the rule makers of {rule.tool}; somebody who is, or an admin, can "
-            "make this rule."
+            f"You are not among the rule makers of every policy that decides about these calls of "
+            f"{rule.tool}; narrow the rule, or ask somebody who is, or an admin."
         )
     for one in might:
         if one.quorum > 1:
@@ -115,6 +115,13 @@ def refused_to_make(core: Core, rule: RuleRow, by: Actor) -> str | None:
         if not may_make(one, by.key, who=who):
             return _no_maker(one, rule, by)
     return None
+
+
+def _makes_all(core: Core, rule: RuleRow, by: Actor) -> bool:
+    """Whether this person makes the rules of every policy that counts for a call it speaks of:
+    who makes those of one has no say in what another decides."""
+    might = [one for one in policies_of(core, rule) if one is not NOBODY]
+    return bool(might) and all(may_make(one, by.key, who=core.policies.who) for one in might)
 
 
 def _no_maker(policy: Policy, rule: RuleRow, by: Actor) -> str:
@@ -228,11 +235,13 @@ def refused_to_revoke(
         mine |= {one for one in (rule.requester, chat and chat.requester) if one}
     if who(by.key) in map(who, mine):
         return None
+    if effect_of(rule) is not Effect.ALLOW:
+        if _makes_all(core, rule, by):
+            return None
+        return "Only who made this rule, and who makes the rules of all these calls, can revoke it."
     for agent in core.agents:
         for policy in core.policies.all_of(agent, rule.tool, rule.server):
-            if may_make(policy, by.key, who=who):
-                return None
-            if effect_of(rule) is Effect.ALLOW and _approves(policy, by, core):
+            if may_make(policy, by.key, who=who) or _approves(policy, by, core):
                 return None
     return "Only who made this rule, a rule maker or an approver of the tool can revoke it."
 

@@ -196,6 +196,8 @@ class CallRunner:
         )
         match verdict:
             case Run(rule):
+                if rule is None or await self._still_approved(tx, row, approvers):
+                    return True
                 return await self._allowed_by(tx, row, rule)
             case Deny(reason, rule):
                 if rule is not None and not await self._used(tx, row, rule):
@@ -216,10 +218,10 @@ class CallRunner:
             case unreachable:
                 assert_never(unreachable)
 
-    async def _allowed_by(self, tx: Tx, row: CallRow, rule: RuleRow | None) -> bool:
-        """Counts the use of a rule that allows what another one allowed, which ended meanwhile."""
-        kind, _, rule_id = (row.allowed_by or "").partition(":")
-        if rule is None or kind != "rule" or rule_id == rule.id:
+    async def _allowed_by(self, tx: Tx, row: CallRow, rule: RuleRow) -> bool:
+        """Counts the use of a rule that allows what was allowed otherwise: by a rule that ended
+        meanwhile, or by people whose word no longer counts."""
+        if row.allowed_by == f"rule:{rule.id}":
             return True
         if not await self._used(tx, row, rule):
             return False

@@ -162,6 +162,7 @@ questions = Table(
     Column("escalated_at", Time),  # since when the next approvers may decide too
     Index("ix_questions_chat_state", "chat_id", "state"),
     Index("ix_questions_call", "call_id"),
+    Index("ix_questions_state", "state"),
     Index("ix_questions_card", "card"),
 )
 

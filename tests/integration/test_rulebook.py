@@ -103,7 +103,7 @@ AT_MOST_99 = when("amount", Comparison.RANGE, [None, 99])
         ([OPS], BEN, {"effect": "ask", "scope": "surface", "scope_key": "slack"}, None),
         ([OPS], OPERATOR, {"effect": "deny"}, None),
         ([OPS], CYN, {}, "You are not among the rule makers of the policy ops"),
-        ([OPS], CYN, {"effect": "deny"}, "You are not among the rule makers of refund"),
+        ([OPS], CYN, {"effect": "deny"}, "You are not among the rule makers of every policy"),
         ([OPS], OPERATOR, {}, "cli:local/root is not linked to a rule maker"),
         ([OPS], replace(BEN, is_guest=True), {"effect": "deny"}, "people of this organisation"),
         ([OPS], replace(BEN, is_external=True), {"effect": "deny"}, "people of this organisation"),
@@ -127,7 +127,8 @@ AT_MOST_99 = when("amount", Comparison.RANGE, [None, 99])
         ([OPS], BEN, {"conditions": [{"argument": "order"}]}, "test"),
         ([LARGE, OPS], BEN, {"tool": "pay"}, "The policy large wants 2 people"),
         ([LARGE, OPS], BEN, {"tool": "pay", "conditions": AT_MOST_99}, None),
-        ([LARGE, OPS], BEN, {"tool": "pay", "effect": "deny"}, None),
+        ([LARGE, OPS], BEN, {"tool": "pay", "effect": "deny"}, "of every policy that decides"),
+        ([LARGE, OPS], BEN, {"tool": "pay", "effect": "deny", "conditions": AT_MOST_99}, None),
         ([replace(OPS, rule_makers=frozenset())], BEN, {}, "You are not among the rule makers"),
         ([replace(OPS, tools=("pay",))], BEN, {}, "the policy none"),
     ],
@@ -215,6 +216,24 @@ async def test_an_approver_revokes_what_lets_a_call_run_without_them(sqlite_db: 
     await revoke(w.core, "rule_1", by=CYN, via="test")
     with pytest.raises(NotAllowed):
         await revoke(w.core, "rule_2", by=CYN, via="test")
+
+
+async def test_who_makes_the_rules_of_one_policy_does_not_end_those_of_another(
+    sqlite_db: Database,
+) -> None:
+    large = replace(LARGE, quorum=1, rule_makers=frozenset({CYN.key}))
+    w = product(sqlite_db, policies=[large, OPS])
+    at_least_100 = when("amount", Comparison.RANGE, [100, None])
+    denied = rule(w, tool="pay", effect="deny", conditions=at_least_100, created_by="slack:T1/DAN")
+    async with sqlite_db.transaction("make") as tx:
+        await rules.add(tx, denied)
+
+    with pytest.raises(NotAllowed):
+        await revoke(w.core, denied.id, by=BEN, via="test")
+    assert refused_to_make(w.core, replace(denied, id="rule_2"), BEN) is not None
+    both = replace(large, rule_makers=frozenset({BEN.key, CYN.key}))
+    w.core.policies = Policies([both, OPS])
+    await revoke(w.core, denied.id, by=BEN, via="test")
 
 
 @pytest.mark.row("B68")
@@ -314,6 +333,29 @@ async def test_a_rule_that_denies_what_was_approved_is_told_too(sqlite_db: Datab
     assert effects == []
     assert len(await audited(chat, "rule_used")) == 1
     assert any("is refused: `ben` said so" in one for one in w.surface.replies())
+
+
+async def test_a_rule_counts_where_the_word_of_who_approved_no_longer_does(
+    sqlite_db: Database,
+) -> None:
+    effects: list[str] = []
+    policy = replace(OPS, rule_makers=frozenset({CYN.key}))
+    w = product(
+        sqlite_db, call("refund", order="A1"), "Done.", policies=[policy], tools=[effect(effects)]
+    )
+    chat = await w.chat()
+    await w.settle()
+    await make(w.core, rule(w, uses_left=1), by=CYN, via="test")
+    await (await only_question(chat)).approve(by=BEN)
+    w.core.policies = Policies([replace(policy, approvers=frozenset({CYN.key}))])
+    await w.settle()
+
+    assert effects == ["refund A1"]
+    assert len(await audited(chat, "rule_used")) == 1
+    async with sqlite_db.read() as tx:
+        used = await rules.get(tx, "rule_1")
+    assert used is not None
+    assert (used.uses, used.uses_left) == (1, 0)
 
 
 @pytest.mark.row("B6")

@@ -16,3 +16,4 @@ def upgrade() -> None:
     op.add_column("questions", sa.Column("escalate_at", sa.Double(), nullable=True))
     op.add_column("questions", sa.Column("escalated_at", sa.Double(), nullable=True))
     op.add_column("messages", sa.Column("on_behalf", sa.Text(), nullable=True))
+    op.create_index("ix_questions_state", "questions", ["state"])

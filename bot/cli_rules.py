@@ -30,7 +30,7 @@ from bot.question import QuestionError
 from bot.remember import sentence
 from bot.rule_text import condition, place
 from bot.rulebook import CLI, make, preview, refused_to_make, revoke, server_of
-from bot.rules import BadRule, Condition, Effect
+from bot.rules import BadRule, Condition, Effect, masked
 from bot.secrets import ConfigError
 from bot.surface import Actor
 from storage import scope
@@ -60,7 +60,8 @@ async def _listed(core: Core, as_json: bool) -> None:
     finally:
         await core.db.close()
     if as_json:
-        print(json.dumps(mask_all([asdict(rule) for rule, _ in found])))
+        rows = [asdict(rule) | {"conditions": masked(rule.conditions)} for rule, _ in found]
+        print(json.dumps(mask_all(rows)))
         return
     for rule, chat in found:
         where = rule.scope_key if chat is None else chat.id

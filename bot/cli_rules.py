@@ -19,7 +19,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from bot.cli_options import ConfigOption, JsonOption
+from bot.cli_options import ConfigOption, JsonOption, ready
 from bot.clock import WallClock
 from bot.config import DEFAULT_PATH, Config, agents_of, load, policies_of
 from bot.core import Agent, Core, new_id
@@ -54,6 +54,7 @@ def listed(
 
 
 async def _listed(core: Core, as_json: bool) -> None:
+    await ready(core.db)
     try:
         async with core.db.read() as tx:
             found = await scope.rules_in_force(tx, EVERYTHING, core.now())
@@ -103,7 +104,8 @@ async def _add(
     yes: bool,
 ) -> None:
     kind, key = _place(where)
-    core, by = _core(settings), _operator()
+    core, by = _core(settings, needed=does is Effect.ALLOW), _operator()
+    await ready(core.db)
     rule = RuleRow(
         id=new_id("rule"),
         effect=does.value,
@@ -161,6 +163,7 @@ def revoked(
 
 
 async def _revoke(core: Core, rule_id: str) -> None:
+    await ready(core.db)
     try:
         await revoke(core, rule_id, by=_operator(), via="cli")
     except QuestionError as error:
@@ -176,13 +179,14 @@ def _fail(sentence: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def _core(settings: Config) -> Core:
-    """The agents are left out where they cannot be loaded, as without the keys of their models:
-    then no rule that allows can be made."""
-    clock, db = WallClock(), Database(settings.database)
+def _core(settings: Config, *, needed: bool = False) -> Core:
+    """The agents are left out where they cannot be loaded, as without the keys of their models.
+    `needed`: a rule that allows is for their tools. Raises ConfigError."""
+    clock = WallClock()
     agents: dict[str, Agent] = {}
-    with contextlib.suppress(ConfigError):
+    with contextlib.nullcontext() if needed else contextlib.suppress(ConfigError):
         agents = agents_of(settings, clock)
+    db = Database(settings.database)
     return Core(
         db=db,
         clock=clock,

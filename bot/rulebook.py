@@ -96,6 +96,8 @@ def refused_to_make(core: Core, rule: RuleRow, by: Actor) -> str | None:
     wrong = wrong_with(core, rule)
     if wrong is not None:
         return wrong
+    if rule.expires_at is not None and rule.expires_at <= core.now():
+        return "This rule would have ended already; let it end later."
     who, might = core.policies.who, list(policies_of(core, rule))
     if effect_of(rule) is not Effect.ALLOW:
         if by.surface == CLI or any(may_make(one, by.key, who=who) for one in might):

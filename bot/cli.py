@@ -19,7 +19,7 @@ from bot import commands, log
 from bot.app import App, until_told
 from bot.card import draw
 from bot.cli_audit import audit_cli
-from bot.cli_options import ConfigOption, JsonOption
+from bot.cli_options import ConfigOption, JsonOption, ready
 from bot.cli_rules import account, rules_cli
 from bot.clock import WallClock
 from bot.config import (
@@ -47,7 +47,7 @@ from storage import audit, calls, chats, questions
 from storage.calls import CallRow
 from storage.chats import ChatRow
 from storage.database import Database, DatabaseUnavailable
-from storage.migrate import is_current, upgrade
+from storage.migrate import upgrade
 from storage.redact import mask_all
 from storage.scope import EVERYTHING
 
@@ -323,12 +323,7 @@ async def _upgrade(url: str) -> None:
 async def _rows(settings: Config) -> Core:
     """What lists from rows alone: no model, tool, server or key is needed (row Q23)."""
     clock, db = WallClock(), Database(settings.database)
-    if not await is_current(db):
-        await db.close()
-        raise ConfigError(
-            "The database has not the tables of this version: run `interlock serve`, "
-            "or `interlock db upgrade`."
-        )
+    await ready(db)
     engine = EmbeddedEngine(db, clock)
     return Core(db=db, clock=clock, wake=engine.wake, policies=policies_of(settings))
 

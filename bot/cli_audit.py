@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from bot import audit
-from bot.cli_options import ConfigOption
+from bot.cli_options import ConfigOption, ready
 from bot.config import DEFAULT_PATH, load
 from bot.markdown import inert
 from bot.secrets import ConfigError
@@ -28,6 +28,7 @@ def export(config: ConfigOption = DEFAULT_PATH) -> None:
 
 
 async def _export(db: Database) -> None:
+    await ready(db)
     rows, last = 0, ""
     try:
         async for last in audit.export(db):
@@ -72,6 +73,7 @@ def seal(
 
 
 async def _seal(db: Database, file: Path, before: datetime) -> None:
+    await ready(db)
     try:
         report = await audit.seal(db, file, before=before.timestamp(), now=time.time())
     except FileExistsError:

@@ -19,7 +19,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from bot.cli_options import ConfigOption, JsonOption
+from bot.cli_options import ConfigOption, JsonOption, ready
 from bot.clock import WallClock
 from bot.config import DEFAULT_PATH, Config, agents_of, load, policies_of
 from bot.core import Agent, Core, new_id
@@ -30,7 +30,7 @@ from bot.question import QuestionError
 from bot.remember import sentence
 from bot.rule_text import condition, place
 from bot.rulebook import CLI, make, preview, refused_to_make, revoke, server_of
-from bot.rules import BadRule, Condition, Effect
+from bot.rules import BadRule, Condition, Effect, masked
 from bot.secrets import ConfigError
 from bot.surface import Actor
 from storage import scope
@@ -54,13 +54,15 @@ def listed(
 
 
 async def _listed(core: Core, as_json: bool) -> None:
+    await ready(core.db)
     try:
         async with core.db.read() as tx:
             found = await scope.rules_in_force(tx, EVERYTHING, core.now())
     finally:
         await core.db.close()
     if as_json:
-        print(json.dumps(mask_all([asdict(rule) for rule, _ in found])))
+        rows = [asdict(rule) | {"conditions": masked(rule.conditions)} for rule, _ in found]
+        print(json.dumps(mask_all(rows)))
         return
     for rule, chat in found:
         where = rule.scope_key if chat is None else chat.id
@@ -102,7 +104,8 @@ async def _add(
     yes: bool,
 ) -> None:
     kind, key = _place(where)
-    core, by = _core(settings), _operator()
+    core, by = _core(settings, needed=does is Effect.ALLOW), _operator()
+    await ready(core.db)
     rule = RuleRow(
         id=new_id("rule"),
         effect=does.value,
@@ -160,6 +163,7 @@ def revoked(
 
 
 async def _revoke(core: Core, rule_id: str) -> None:
+    await ready(core.db)
     try:
         await revoke(core, rule_id, by=_operator(), via="cli")
     except QuestionError as error:
@@ -175,13 +179,14 @@ def _fail(sentence: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def _core(settings: Config) -> Core:
-    """The agents are left out where they cannot be loaded, as without the keys of their models:
-    then no rule that allows can be made."""
-    clock, db = WallClock(), Database(settings.database)
+def _core(settings: Config, *, needed: bool = False) -> Core:
+    """The agents are left out where they cannot be loaded, as without the keys of their models.
+    `needed`: a rule that allows is for their tools. Raises ConfigError."""
+    clock = WallClock()
     agents: dict[str, Agent] = {}
-    with contextlib.suppress(ConfigError):
+    with contextlib.nullcontext() if needed else contextlib.suppress(ConfigError):
         agents = agents_of(settings, clock)
+    db = Database(settings.database)
     return Core(
         db=db,
         clock=clock,

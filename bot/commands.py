@@ -18,6 +18,7 @@ from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
 from storage.database import Tx, canonical
 from storage.questions import QuestionRow, QuestionState
+from storage.redact import mask_all
 from storage.scope import Scope
 
 HELP: Final = """\
@@ -190,7 +191,7 @@ async def detail(core: Core, tx: Tx, found: CallRow | ChatRow | str) -> str:
 
 
 async def _call_lines(core: Core, tx: Tx, call: CallRow) -> list[str]:
-    args = canonical(call.args)
+    args = canonical(mask_all(call.args))
     cut = len(args) - _ARGUMENTS
     shown = code(args, _ARGUMENTS) + (f" (cut: {cut:,} more characters)" if cut > 0 else "")
     since = call.settled_at or call.claimed_at or call.created_at

@@ -120,13 +120,19 @@ def load(path: Path = DEFAULT_PATH) -> Config:
 
 
 def _sentences(path: Path, error: pydantic.ValidationError) -> Iterator[str]:
-    for one in error.errors(include_url=False, include_input=False):
+    found = error.errors(include_url=False, include_input=False)
+    inside = {one["loc"][:-1] for one in found}
+    for one in found:
+        if one["type"] == "too_short" and one["loc"] in inside:
+            continue  # there were some, and each is told of
         setting = ".".join(str(part) for part in one["loc"])
         match one["type"]:
             case "missing":
                 what = "is missing"
             case "extra_forbidden":
                 what = "is not a setting: remove it or correct its name"
+            case "too_short":
+                what = "is empty: name at least one, or leave it out"
             case "value_error":
                 what = str(one["ctx"]["error"]).removesuffix(".")
             case _:

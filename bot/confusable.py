@@ -104,7 +104,8 @@ def _pass(plain: str, strict: bool, part: bool) -> set[int]:
 
 def settled(text: str) -> str:
     """A growing text as far as it stands fast: without a last word that holds lookalikes, which
-    imitate or not as it goes on (gitо, gitом)."""
+    imitate or not as it goes on (gitо, gitом), nor what joins an emoji with what comes."""
+    text = text.rstrip("\u200d\ufe0f")
     start = len(text)
     while start and _WORD.match(text[start - 1]):
         start -= 1

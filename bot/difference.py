@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bot.markdown import code, literal
 from storage.database import canonical
-from storage.redact import mask, mask_all
+from storage.redact import mask, mask_field
 
 _SIZE: Final = 120  # characters of a value
 _BEFORE: Final = 30  # of them before the first difference
@@ -83,8 +83,8 @@ def _changes(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
         elif not there or canonical(old) != canonical(new):
             yield _change(
                 where,
-                canonical(mask_all(old)) if name in before else None,
-                canonical(mask_all(new)) if name in after else None,
+                canonical(mask_field(where, old)) if name in before else None,
+                canonical(mask_field(where, new)) if name in after else None,
             )
 
 

@@ -20,6 +20,7 @@ from storage import scope
 from storage.chats import ChatRow
 from storage.database import Tx
 from storage.place import Place
+from storage.redact import mask
 from storage.rules import RuleRow, Scope
 
 SHOWN: Final = 8  # rules on one page
@@ -60,7 +61,7 @@ def _concerns(core: Core, rule: RuleRow, chat: ChatRow | None, actor: Actor) -> 
 def _standing(core: Core, rule: RuleRow, chat: ChatRow | None, actor: Actor) -> Standing:
     used = "once" if rule.uses == 1 else f"{rule.uses} times" if rule.uses else "never"
     about = [f"{rule.created_name} said so on {moment(rule.created_at)}; used {used}"]
-    about += [one for one in (rulebook.suspended(core, rule), rule.note) if one]
+    about += [one for one in (rulebook.suspended(core, rule), mask(rule.note or "")) if one]
     return Standing(
         id=rule.id,
         sentence=sentence(rule, here=rule.scope == Scope.ORGANISATION),
@@ -122,7 +123,7 @@ async def take(core: Core, event: NewRule) -> Response:
         rule = await rule_of(core, wish, wish.scope, key, actor)
         if event.sure:
             rule = await rulebook.make(core, rule, by=actor, via=event.via)
-            return Response(done=True, sentence=await _saved(core, rule, event.organisation))
+            return await _saved(core, rule, event.organisation)
         refused = rulebook.refused_to_make(core, rule, actor)
         if refused is not None:
             raise NotAllowed(refused)
@@ -135,14 +136,15 @@ async def take(core: Core, event: NewRule) -> Response:
     return Response(done=True, sentence=f"{sentence(rule)}\n{shown.sentence}")
 
 
-async def _saved(core: Core, rule: RuleRow, organisation: str) -> str:
+async def _saved(core: Core, rule: RuleRow, organisation: str) -> Response:
     """That it is in force, once that was looked up (row B67)."""
     async with core.db.read() as tx:
         where = scope.Scope.of_organisation(rule.scope_key.partition(":")[0], organisation)
         found = await scope.rules_in_force(tx, where, core.now())
     if rule.id in [one.id for one, _ in found]:
-        return f"Saved: {sentence(rule)}"
-    return f"{rule.id} was saved, but it is not among the rules in force: do not rely on it."
+        return Response(done=True, sentence=f"Saved: {sentence(rule)}")
+    why = f"{rule.id} was saved, but it is not among the rules in force: do not rely on it."
+    return Response(done=False, sentence=why)
 
 
 async def _fields(core: Core, actor: Actor, organisation: str) -> tuple[Field, ...]:

@@ -18,7 +18,7 @@ from bot.text import visible
 from storage.calls import CallRow
 from storage.chats import ChatRow
 from storage.database import canonical
-from storage.redact import mask
+from storage.redact import mask, mask_field
 from storage.rules import RuleRow, Scope
 from storage.scope import Asked
 
@@ -172,9 +172,10 @@ def _named(call: CallRow) -> list[Choice]:
     named = [name for name in call.args if name.isprintable() and name and name == name.strip()]
     if len(named) > _FIELDS or len(named) < len(call.args):
         return []
-    return [Choice(name, f"{name} = {_brief(call.args[name])}") for name in named]
+    return [Choice(name, f"{name} = {_brief(name, call.args[name])}") for name in named]
 
 
-def _brief(value: Any) -> str:
+def _brief(name: str, value: Any) -> str:
+    value = mask_field(name, value)
     shown = visible(mask(value if isinstance(value, str) else canonical(value)), keep="")
     return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"

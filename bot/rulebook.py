@@ -12,7 +12,7 @@ from bot.core import Core
 from bot.markdown import moment
 from bot.open_homes import draw_anew
 from bot.question import NotAllowed, QuestionError
-from bot.rules import BadRule, Effect, conditions_of, covers, effect_of
+from bot.rules import BadRule, Effect, conditions_of, covers, effect_of, masked
 from bot.surface import Actor, person_of
 from bot.text import visible
 from bot.tool import Tool
@@ -323,7 +323,7 @@ async def _record(
         effect=rule.effect,
         tool=rule.tool,
         server=rule.server,
-        conditions=rule.conditions,
+        conditions=masked(rule.conditions),
         scope=rule.scope,
         scope_key=rule.scope_key,
         requester=rule.requester,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, assert_never
 
+from storage.redact import mask_all, mask_field
 from storage.rules import RuleRow
 
 
@@ -59,14 +60,15 @@ class Condition:
         return {"argument": self.argument, "test": self.test.value, "value": self.value}
 
     def sentence(self) -> str:
-        """What it asks for, to follow "when"."""
+        """What it asks for, to follow "when", without secrets of known shapes."""
+        value = mask_field(self.argument, self.value)
         match self.test:
             case Comparison.EXACT:
                 return "the arguments are exactly those of this call"
             case Comparison.EQUAL:
-                return f"{self.argument} is {_spelled(self.value)}"
+                return f"{self.argument} is {_spelled(value)}"
             case Comparison.ONE_OF:
-                return f"{self.argument} is one of {', '.join(map(_spelled, self.value))}"
+                return f"{self.argument} is one of {', '.join(map(_spelled, value))}"
             case Comparison.RANGE:
                 low, high = self.value
                 if low is None or high is None:
@@ -74,7 +76,7 @@ class Condition:
                     return f"{self.argument} is {bound}"
                 return f"{self.argument} is between {low} and {high}"
             case Comparison.UNDER:
-                return f"{self.argument} is {self.value} or below it"
+                return f"{self.argument} is {value} or below it"
             case unreachable:
                 assert_never(unreachable)
 
@@ -131,6 +133,15 @@ def conditions_of(stored: Any) -> tuple[Condition, ...]:
         )
     except (TypeError, KeyError, ValueError) as error:
         raise BadRule(str(error) or "The conditions cannot be read.") from error
+
+
+def masked(stored: Any) -> Any:
+    """The conditions of a row as a log may hold them, without secrets of known shapes."""
+    try:
+        conditions = conditions_of(stored)
+    except BadRule:
+        return mask_all(stored)
+    return [one.to_json() | {"value": mask_field(one.argument, one.value)} for one in conditions]
 
 
 def effect_of(rule: RuleRow) -> Effect:

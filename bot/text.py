@@ -22,6 +22,8 @@ _UNSEEN: Final = frozenset(
     map(chr, [0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0])
 ) | frozenset(map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
 _EMOJI_STYLE: Final = "\ufe0f"
+_KEYCAP: Final = "\u20e3"
+_COLOURED: Final = frozenset("‼⁉ℹ↔⤴⤵◻◼◽◾〰")  # emoji that Unicode counts as no symbols
 _JOINER: Final = "\u200d"
 _TONES: Final = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 _OPENS: Final = "⟨"  # begins our escapes, and so is escaped itself: no text can imitate one
@@ -71,9 +73,12 @@ def _shown(text: str, keep: str, escaped: str, find: Callable[[str], set[int]]) 
         return text
 
     shown = list(text)
+    for place in imitating:
+        shown[place] = _OPENS
+    rest = "".join(shown)  # in which no emoji has what is written out
     for place, char in enumerate(text):
         if char in chars and (
-            place in imitating or (char in unseen and not _in_emoji(text, place))
+            place in imitating or (char in unseen and not _in_emoji(rest, place))
         ):
             shown[place] = f"{_OPENS}U+{ord(char):04X}⟩"
     return "".join(shown)
@@ -85,11 +90,12 @@ def _in_emoji(text: str, index: int) -> bool:
     char = text[index]
     if char not in (_EMOJI_STYLE, _JOINER) or index == 0:
         return False
-    before = text[index - 1]
+    before, after = text[index - 1], text[index + 1 : index + 2]
     if char == _EMOJI_STYLE:
-        return unicodedata.category(before) == "So"
-    joined = before == _EMOJI_STYLE and index > 1 and unicodedata.category(text[index - 2]) == "So"
-    after = text[index + 1 : index + 2]
-    return (joined or before in _TONES or unicodedata.category(before) == "So") and (
-        bool(after) and unicodedata.category(after) == "So"
-    )
+        return _is_symbol(before) or (before in "0123456789#*" and after == _KEYCAP)
+    joined = before == _EMOJI_STYLE and index > 1 and _is_symbol(text[index - 2])
+    return (joined or before in _TONES or _is_symbol(before)) and bool(after) and _is_symbol(after)
+
+
+def _is_symbol(char: str) -> bool:
+    return char in _COLOURED or unicodedata.category(char) == "So"

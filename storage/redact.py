@@ -157,17 +157,22 @@ def mask_all(value: Any) -> Any:
         case str():
             return mask(value)
         case Mapping():
-            return {mask_all(key): _mask_field(key, one) for key, one in value.items()}
+            return {mask_all(key): mask_field(key, one) for key, one in value.items()}
         case list() | tuple():
             return [mask_all(one) for one in value]
         case _:
             return value
 
 
-def _mask_field(name: Any, value: Any) -> Any:
-    if isinstance(name, str) and isinstance(value, str):
-        return mask_named(name, value)
-    return mask_all(value)
+def mask_field(name: Any, value: Any) -> Any:
+    """The JSON value of a field masked: the name tells also of each text in a list."""
+    match value:
+        case str() if isinstance(name, str):
+            return mask_named(name, value)
+        case list() | tuple():
+            return [mask_field(name, one) for one in value]
+        case _:
+            return mask_all(value)
 
 
 def _mark(name: str, found: re.Match[str]) -> str:

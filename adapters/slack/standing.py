@@ -67,8 +67,8 @@ def making(form: Form) -> modals.View:
 
 def preview(steps: Steps, key: str, answer: Mapping[str, Any], said: str) -> modals.View | None:
     """What it means, and the button that saves it; None: the answer is more than a view carries."""
-    carried = json.dumps([key, answer], separators=(",", ":"))
-    if len(carried) > limits.METADATA:
+    carried = json.dumps([key, answer], separators=(",", ":"), ensure_ascii=False)
+    if len(carried.encode("utf-8", "surrogatepass")) > limits.METADATA:
         return None
     parts = chunks(shorten(visible(said), limits.PAGE_TEXT), limits.SECTION)
     asked = f"{_ASKED}“{steps.button}” saves it, and then it holds."

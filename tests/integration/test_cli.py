@@ -212,6 +212,44 @@ def test_an_operator_is_told_why_a_rule_cannot_be_made(
     assert (code, output.startswith(why)) == (1, True), output
 
 
+def test_a_rule_that_would_have_ended_already_is_not_made(left: Left) -> None:
+    made = ["rules", "add", "refund", "--does", "deny", "--where", "slack", "--yes"]
+    assert left.run(*made, "--until", "2020-01-01") == (
+        1,
+        "This rule would have ended already; let it end later.\n",
+    )
+    assert len(json.loads(left.run("rules", "--json")[1])) == 1
+
+
+def test_a_rule_that_allows_says_what_keeps_the_tools_from_being_loaded(
+    left: Left, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    words = ["rules", "add", "refund", "--does", "allow", "--where", "slack", "--yes"]
+    done = CliRunner().invoke(cli, [*words, "--config", str(left.config)])
+    assert isinstance(done.exception, ConfigError)
+    assert "set OPENAI_API_KEY" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rules"],
+        ["rules", "revoke", "rule_x"],
+        ["rules", "add", "refund", "--does", "deny", "--where", "slack", "--yes"],
+        ["audit", "export"],
+        ["audit", "seal", "sealed.jsonl", "--before", "2027-01-01"],
+    ],
+)
+def test_a_database_without_its_tables_is_said_to_be_one(left: Left, words: list[str]) -> None:
+    empty = left.config.parent / "empty.db"
+    old = left.config.parent / "interlock.db"
+    left.config.write_text(left.config.read_text().replace(str(old), str(empty)))
+    done = CliRunner().invoke(cli, [*words, "--config", str(left.config)])
+    assert isinstance(done.exception, ConfigError)
+    assert "has not the tables of this version" in str(done.exception)
+
+
 def test_check_says_what_is_wrong_with_the_rules_of_the_file(left: Left) -> None:
     assert left.run("check")[0] == 0
     with left.config.open("a") as config:

@@ -67,6 +67,30 @@ async def test_a_rule_that_does_not_speak_now_is_said_to_be_suspended(sqlite_db:
     assert shown.about.endswith("; suspended: the tool has changed since; as agreed")
 
 
+@pytest.mark.row("B59")
+async def test_a_secret_in_a_note_is_hidden(sqlite_db: Database) -> None:
+    w = world(sqlite_db)
+    await rule(w, note=f"see ghp_{'a1' * 18}")
+    [shown] = (await w.service.home(BEN, "T1")).rules
+    assert shown.about.partition("; see ")[2].startswith("[GitHub token hidden: 40 characters")
+
+
+@pytest.mark.row("B67")
+async def test_a_rule_that_is_not_found_after_it_was_saved_is_no_success(
+    sqlite_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none(*_: object) -> list[object]:
+        return []
+
+    w = world(sqlite_db)
+    await asked(w)
+    monkeypatch.setattr("bot.home_rules.scope.rules_in_force", none)
+    event = NewRule(actor=BEN, organisation="T1", via="slack modal", answer=ANSWER, sure=True)
+    response = await w.service.new_rule(event)
+    assert not response.done  # which closes the form without a word
+    assert "do not rely on it" in response.sentence
+
+
 async def test_a_page_has_room_for_some_rules_and_counts_the_others(sqlite_db: Database) -> None:
     w = world(sqlite_db)
     for number in range(SHOWN + 3):

@@ -59,7 +59,7 @@ def written(tmp_path: Path, text: str) -> Path:
         (POLICY + 'when = [{ argument = "a", at_least = true }]', "policies.0.when.0.at_least"),
         (POLICY + 'when = [{ argument = "a", at_least = nan }]', "policies.0.when.0.at_least"),
         (POLICY + 'when = [{ argument = "a", equals = 2026-01-01 }]', "policies.0.when.0.equals"),
-        (POLICY + 'when = [{ argument = "a", one_of = [] }]', "policies.0.when.0.one_of is wrong"),
+        (POLICY + 'when = [{ argument = "a", one_of = [] }]', "policies.0.when.0.one_of is empty"),
         (
             POLICY + 'when = [{ argument = "a", at_least = 3, at_most = 2 }]',
             "policies.0.when.0 a needs a lower and an upper bound",

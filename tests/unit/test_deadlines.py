@@ -122,13 +122,14 @@ def test_anything_else_is_no_time(text: str) -> None:
         ),
         (
             '[hours.o]\nzone = "UTC"\nopens = "9:00"\ncloses = "17:00"\ndays = []',
-            "hours.o.days is wrong",
+            "hours.o.days is empty: name at least one",
         ),
     ],
 )
 def test_a_wrong_time_is_named(text: str, named: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=named):
+    with pytest.raises(ConfigError, match=named) as refused:
         policies_of(load(written(tmp_path, POLICY + text)))
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_nobody_is_escalated_to_where_nobody_approves_first(tmp_path: Path) -> None:

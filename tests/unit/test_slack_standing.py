@@ -88,6 +88,13 @@ def test_what_was_filled_in_comes_back_as_the_form_gave_it() -> None:
     assert coerce(shown.fields, carried, lenient=True) == {"what": "fields", "until": REVOKED}
 
 
+def test_an_answer_in_other_letters_goes_along_as_well() -> None:
+    answer = {"note": "я" * 300, "when": "\n".join(["город=Киев"] * 50)}
+    view = standing.preview(standing.NEW, standing.RULE, answer, "said")
+    assert view is not None
+    assert standing.carried(view["private_metadata"]) == (standing.RULE, answer)
+
+
 @pytest.mark.parametrize("size", [0, limits.METADATA // 2, limits.METADATA, 10_000])
 def test_an_answer_goes_along_whole_or_not_at_all(size: int) -> None:
     answer = {"note": "ü" * (size // 6)}

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.confusable import settled
 from bot.text import LINES, is_unseen, reveal, visible
 
 MIXED = st.text(alphabet="a⟨⟩U+0\u200b\u200d\n😀👩\ufe0f")
@@ -44,6 +45,30 @@ def test_what_was_revealed_is_left_alone_by_visible(text: str) -> None:
 def test_an_emoji_of_several_parts_stays_one() -> None:
     family = "👩\u200d👧 ⚠\ufe0f 👩🏽\u200d💻"
     assert reveal(family) == family
+
+
+def test_every_emoji_that_unicode_lists_as_coloured_stays_one() -> None:
+    lists = "1\ufe0f\u20e3 #\ufe0f\u20e3 *\ufe0f\u20e3 ‼\ufe0f ⁉\ufe0f ↔\ufe0f ⤴\ufe0f 〰\ufe0f"
+    told = f"{lists} ℹ\ufe0f 🙂\u200d↔\ufe0f ◻\ufe0f"
+    assert reveal(lists) == lists
+    assert visible(told) == reveal(told, prose=True) == told
+
+
+@pytest.mark.parametrize(
+    "text", ["1\ufe0f", "1\ufe0f2", "a\ufe0f\u20e3", "ℹ\ufe0f", "👩\u200dℹ\ufe0f"]
+)
+def test_what_is_no_whole_emoji_where_it_counts_is_written_out(text: str) -> None:
+    shown = reveal(text)
+    assert "\ufe0f" not in shown
+    assert visible(shown) == shown
+
+
+@given(st.text(alphabet="a1#👩ℹ↔⚠\u200d\ufe0f\u20e3"))
+def test_emoji_that_are_cut_are_shown_as_they_stay(text: str) -> None:
+    for shown in (reveal(text), visible(text)):
+        assert visible(shown) == shown
+    for end in range(len(text)):
+        assert visible(text).startswith(visible(settled(text[:end])))
 
 
 @pytest.mark.parametrize("text", ["a\u200db", "👩\u200db", "👩\u200d", "a\ufe0f", "\u200d👩"])

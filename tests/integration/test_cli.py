@@ -216,7 +216,7 @@ def test_a_rule_that_would_have_ended_already_is_not_made(left: Left) -> None:
     made = ["rules", "add", "refund", "--does", "deny", "--where", "slack", "--yes"]
     assert left.run(*made, "--until", "2020-01-01") == (
         1,
-        "This rule would have ended already; let it end later.\n",
+        "It would have ended on 2020-01-01 at 00:00 UTC already; name a later day.\n",
     )
     assert len(json.loads(left.run("rules", "--json")[1])) == 1
 

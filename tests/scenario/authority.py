@@ -163,10 +163,12 @@ TABLE: Final = """
 approve button   y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?  y  n  y
 thread button    y  o  o  o  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?  y  n  o
 form sent        y  y  y  y  y  y  y  y  y  y  y  y  y  a  a  a  a  a  g  g  g  b  ?  ?  ?  y  a  y
-show everything  y  y  y  y  y  y  y  y  y  y  y  y  y  r  r  r  r  r  r  r  r  r  ?  ?  ?  y  r  y
-direct copy      y  x  x  x  x  x  x  y  x  x  x  x  x  x  x  x  n  x  x  x  x  x  ?  ?  ?  y  x  y
 cancel button    y  y  y  t  y  y  y  y  y  y  y  y  y  t  t  y  t  t  t  t  t  t  ?  ?  ?  y  t  t
-slash cancel     y  y  y  t  y  y  y  y  c  y  y  y  y  t  t  y  t  t  t  t  c  c  ?  ?  ?  y  t  t
+
+                 be gn en rq no rm g1 ex bo un e1 e2
+show everything  y  y  y  y  r  r  r  r  r  ?  r  y
+direct copy      y  y  x  x  x  n  x  x  x  ?  x  y
+slash cancel     y  y  c  y  t  t  t  c  c  ?  t  t
 
                  be rq no g1 ex bo un
 decline button   y  n  n  g  g  b  ?
@@ -206,21 +208,21 @@ rule modal       m  m  m  m  m  m  ?  y  y  m
 rule sent        m  m  m  m  m  m  ?  y  y  m
 revoke button    v  v  v  v  q  q  ?  y  y  v
 
-                 be an al so rr rq sn ra li no ot rm mk e1 e2
-console approve  y  y  y  y  y  n  s  n  s  n  n  n  y  n  y
+                 be al so rq sn no rm mk e1 e2
+console approve  y  y  y  n  s  n  n  y  n  y
 
-                 be so rq no e1 e2
-console decline  y  y  n  n  n  y
-console edit     y  y  n  n  n  y
-console remember y  y  n  n  n  o
-console answer   y  y  y  a  a  y
+                 be no e2
+console decline  y  n  y
+console edit     y  n  y
+console remember y  n  o
 
                  be rq no
+console answer   y  y  a
 console again    y  y  y
 
-                 be no mk
-console rule     m  m  y
-console revoke   v  v  y
+                 be mk
+console rule     m  y
+console revoke   v  y
 """
 
 # Everything that a person can reach, and the line of the table that is about it. What decides

@@ -38,7 +38,7 @@ class Typed:
 CONSOLE: Final = {
     "console approve": Typed("/approve 1"),
     "console decline": Typed("/decline 1 no", becomes="declined"),
-    "console edit": Typed("/edit 1", ("", "A2", ""), recorded=False),
+    "console edit": Typed("/edit 1", ("A2", "", ""), recorded=False),
     "console remember": Typed("/remember 1"),
     "console answer": Typed(
         "/answer 1", ("because",), becomes="answered", asks="fill", recorded=False

@@ -472,7 +472,7 @@ FAULTS: list[tuple[Telling, Callable[[list[Event]], None], str]] = [
     (approved, left_no_decision, "ACK009"),
     (approved_in_time, ran_after_the_deadline, "ACK005"),
     (expired, silence_approved, "ACK002"),
-    (asked_again, ran_by_the_old_approval, "ACK001"),
+    (asked_again, ran_by_the_old_approval, "ACK003"),
     (remembered_widely, not_asked, "ACK001"),
     (remembered_widely, ran_twice, "ACK004"),
     (edited_in_the_form, ran_as_it_was, "ACK003"),

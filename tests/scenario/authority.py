@@ -162,8 +162,10 @@ TABLE: Final = """
                  be gm cm an al so rr gn en rq sn ra li no ad ot rm lf g1 g2 ex bo de un sl mk e1 e2
 approve button   y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?  y  n  y
 thread button    y  o  o  o  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?  y  n  o
-form sent        y  y  y  y  y  y  y  y  y  y  y  y  y  a  a  a  a  a  g  g  g  b  ?  ?  ?  y  a  y
-cancel button    y  y  y  t  y  y  y  y  y  y  y  y  y  t  t  y  t  t  t  t  t  t  ?  ?  ?  y  t  t
+
+                 be gm al gn rq sn li no ot g1 ex bo un e1 e2
+form sent        y  y  y  y  y  y  y  a  a  g  g  b  ?  a  y
+cancel button    y  y  y  y  y  y  y  t  y  t  t  t  ?  t  t
 
                  be gn en rq no rm g1 ex bo un e1 e2
 show everything  y  y  y  y  r  r  r  r  r  ?  r  y

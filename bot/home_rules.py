@@ -16,7 +16,7 @@ from bot.rule_grammar import Unread, conditions
 from bot.rule_wish import NOTE, Wish, rule_of
 from bot.rules import Effect
 from bot.surface import Actor, Form, NewRule, Response, Standing
-from storage import scope
+from storage import audit, scope
 from storage.chats import ChatRow
 from storage.database import Tx
 from storage.place import Place
@@ -115,6 +115,11 @@ async def take(core: Core, event: NewRule) -> Response:
     actor = event.actor
     try:
         fields = await _fields(core, actor, event.organisation)
+    except QuestionError as error:
+        if event.sure:
+            await _refused(core, event, str(error))
+        return Response(done=False, sentence=str(error))
+    try:
         wish = _wish(coerce(fields, event.answer, lenient=True))
         assert wish.scope is not None
         key = actor.surface
@@ -134,6 +139,14 @@ async def take(core: Core, event: NewRule) -> Response:
     except QuestionError as error:
         return Response(done=False, sentence=str(error))
     return Response(done=True, sentence=f"{sentence(rule)}\n{shown.sentence}")
+
+
+async def _refused(core: Core, event: NewRule, why: str) -> None:
+    """Puts on record that somebody tried who has no such form."""
+    async with core.db.transaction("refuse_rule") as tx:
+        await audit.record(
+            tx, "refused", now=core.now(), actor=event.actor.key, via=event.via, why=why
+        )
 
 
 async def _saved(core: Core, rule: RuleRow, organisation: str) -> Response:

@@ -11,7 +11,8 @@ for:
 - A use of a standing rule is an approval of its maker, for that call alone.
 - A question that closed without a decision (stopped, expired, superseded) is a no.
 - A run that goes on after the tool asked something is the same run; one that is repeated after its
-  runner was lost needs an approval of its own, which is the answer "run it again".
+  runner was lost needs an approval of its own, which is the answer "run it again". Only what is
+  declared to do no harm when it runs twice is repeated by itself, and is the same run.
 - Calls of one message of a person have one intent, so that none gets around a no to another. (Of
   two calls of one response, one approved before the other was declined would look like that.)
 - A call that was refused at once, before anybody was asked, is no action but a wish (`propose`).
@@ -51,9 +52,10 @@ class Witness:
 
     runs: dict[str, list[Mapping[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     stays: int = 0
+    idempotent: bool = False
 
     def tool(self, name: str = "refund") -> Tool:
-        @tool(name=name)
+        @tool(name=name, idempotent=self.idempotent)
         async def run(ctx: Call, order: str = "A1", amount: int = 1) -> str:
             """Has an effect on an order."""
             self.runs[ctx.id].append({"order": order, "amount": amount})
@@ -83,8 +85,11 @@ class _Trace:
 class _Call:
     """What became of one call so far."""
 
-    def __init__(self, row: CallRow, trail: Sequence[AuditRow], runs: Sequence[Any]) -> None:
+    def __init__(
+        self, row: CallRow, trail: Sequence[AuditRow], runs: Sequence[Any], *, idempotent: bool
+    ) -> None:
         self.row = row
+        self.idempotent = idempotent
         self.ran = any(one.event == "run" for one in trail)
         self.asked = any(one.event in ("asked", "rule_used") for one in trail)
         self.trail = trail
@@ -115,7 +120,12 @@ async def trace(chat: Chat, witness: Witness) -> list[Event]:
         asked = {q.id: q for row in rows for q in await questions.of_call(tx, row.id)}
     made = _Trace(chat.id, await _intents(chat, rows))
     calls = {
-        row.id: _Call(row, [one for one in log if one.call_id == row.id], witness.runs[row.id])
+        row.id: _Call(
+            row,
+            [one for one in log if one.call_id == row.id],
+            witness.runs[row.id],
+            idempotent=witness.idempotent,
+        )
         for row in rows
     }
     coming = list(calls.values())
@@ -201,7 +211,7 @@ def _event(
             made.of_call("approval_requested", at, one.row, **shown)
             _decide(made, at, one, name, allow=True)
         case "run":
-            _run(made, at, one, detail["digest"])
+            _run(made, at, one, detail["digest"], detail["attempt"])
         case "not_run" | "changed" | "expired" if not one.ran and question is None:
             named = {"approval_id": one.approval} if one.approval else {}
             made.of_call("action_blocked", at, one.row, **named)
@@ -242,12 +252,12 @@ def _replace(made: _Trace, at: float, one: _Call, question: QuestionRow, mark: s
     _decide(made, at, one, approval, allow=True, until=question.expires_at)
 
 
-def _run(made: _Trace, at: float, one: _Call, mark: str) -> None:
+def _run(made: _Trace, at: float, one: _Call, mark: str, attempt: int) -> None:
     """The run that a claim allowed: with what the tool says it got; with what the row says where
     it did not come so far."""
     if one.runs:
         mark = one.mark(one.runs.pop(0))
-    if one.going_on:
+    if one.going_on or (one.idempotent and attempt > 1):
         one.going_on = False
         return
     named = {"approval_id": one.approval} if one.approval else {}

@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,15 @@ import pytest
 
 from bot.approvers import Policy
 from bot.chat import Chat
-from bot.question import NotAllowed
-from bot.remember import THREAD
+from bot.question import NotAllowed, Verb
+from bot.remember import THREAD, Remember
 from bot.rules import Comparison, Condition
 from bot.scripted import Step
-from bot.surface import Command
+from bot.surface import Command, Decision
+from bot.timers import Expired
 from storage import chats
 from storage.database import Database
+from storage.rules import Scope
 from tests import agentack
 from tests.agentack import Event, Witness
 from tests.fakes.model import call
@@ -227,6 +230,92 @@ async def given_up(db: Database) -> Story:
     return await lost(db, "give_up")
 
 
+SOON = replace(BEN_APPROVES, expires_after=3_600.0)
+MAKER = replace(BEN_APPROVES, rule_makers=frozenset({BEN.key}))
+
+
+async def approved_in_time(db: Database) -> Story:
+    story = await begin(db, call("refund", order="A1"), policies=[SOON])
+    story.world.clock.advance(3_599)
+    await (await story.question()).approve(by=BEN)
+    await story.world.settle()
+    assert story.runs == ["A1"]
+    return story
+
+
+async def expired(db: Database) -> Story:
+    story = await begin(db, call("refund", order="A1"), policies=[SOON])
+    question = await story.question()
+    story.world.clock.advance(3_600)
+    with pytest.raises(Expired):
+        await question.approve(by=BEN)
+    await story.world.settle()
+    assert story.runs == []
+    return story
+
+
+async def asked_again(db: Database) -> Story:
+    steps = call("refund", order="A1"), "Nobody decided.", call("refund", order="A1")
+    story = await begin(db, *steps, policies=[SOON])
+    old = await story.question()
+    story.world.clock.advance(3_600)
+    await story.world.settle()
+    told = await story.world.service.ask_again(old.nonce, BEN, via="button")
+    assert told.done
+    await story.world.settle()
+    await (await story.question()).approve(by=BEN)
+    await story.world.settle()
+    assert story.runs == ["A1"]
+    return story
+
+
+async def remembered_widely(db: Database) -> Story:
+    """The chat is another one of the channel, which nobody is asked in."""
+    steps = call("refund", order="A1"), "Done.", call("refund", order="A2")
+    story = await begin(db, *steps, policies=[MAKER])
+    await (await story.question()).approve(by=BEN, remember=Remember(scope=Scope.CHANNEL))
+    await story.world.settle()
+    assert story.runs == ["A1"]
+    story.witness.runs.clear()
+    other = await story.world.chat()
+    await story.world.settle()
+    assert story.runs == ["A1"]
+    return replace(story, chat=other)
+
+
+async def edited_in_the_form(db: Database) -> Story:
+    story = await begin(db, call("refund", order="A1", amount=50))
+    question = await story.question()
+    sent = Decision(
+        nonce=question.nonce,
+        verb=Verb.APPROVE,
+        actor=BEN,
+        via="slack modal",
+        edited={"order": "A9", "amount": "60"},
+    )
+    assert (await story.world.service.decide(sent)).done
+    assert not (await story.world.service.decide(replace(sent, edited={"order": "A8"}))).done
+    await story.world.settle()
+    assert story.runs == ["A9"]
+    return story
+
+
+async def repeated(db: Database) -> Story:
+    """Its process was lost in a run that does no harm when it is done twice."""
+    witness = Witness(stays=1, idempotent=True)
+    w = world(db, call("refund", order="A1"), "Done.", tools=[witness.tool()])
+    chat = await w.chat()
+    await w.settle()
+    await (await only_question(chat)).approve(by=BEN)
+    dying = asyncio.create_task(w.settle())
+    await until(lambda: bool(witness.runs))
+    w = await w.restart()
+    await w.settle()
+    dying.cancel()
+    await asyncio.gather(dying, return_exceptions=True)
+    return Story(w, w.here(chat), witness)
+
+
 async def two_of_one_response(db: Database) -> Story:
     story = await begin(db, [call("refund", order="A1"), call("wire", order="A2")])
     by_tool = {one.tool: one for one in await story.chat.pending_questions()}
@@ -265,6 +354,11 @@ STORIES: list[Telling] = [
     given_up,
     two_of_one_response,
     prose_between,
+    approved_in_time,
+    expired,
+    asked_again,
+    remembered_widely,
+    edited_in_the_form,
 ]
 
 
@@ -331,6 +425,34 @@ def ran_after_the_stop(events: list[Event]) -> None:
     events.insert(events.index(one_of(events, "action_executed")), stop)
 
 
+def ran_after_the_deadline(events: list[Event]) -> None:
+    """Although the approval itself came in time."""
+    until = one_of(events, "approval_decision")["expires_at"]
+    late = datetime.fromisoformat(until) + timedelta(seconds=1)
+    for kind in ("action_executed", "session_end"):
+        one_of(events, kind)["timestamp"] = late.isoformat()
+
+
+def silence_approved(events: list[Event]) -> None:
+    """What nobody decided ran all the same."""
+    no = one_of(events, "approval_decision")
+    proposed = one_of(events, "action_proposed")
+    run = dict(proposed, type="action_executed", timestamp=no["timestamp"])
+    events.insert(events.index(no) + 1, {**run, "approval_id": no["approval_id"]})
+
+
+def ran_by_the_old_approval(events: list[Event]) -> None:
+    """What was asked again ran by the question that had expired."""
+    old = one_of(events, "approval_requested")["approval_id"]
+    one_of(events, "action_executed")["approval_id"] = old
+
+
+def ran_as_it_was(events: list[Event]) -> None:
+    """It was approved with other arguments, and ran with those of the model."""
+    asked = one_of(events, "action_proposed")["action"]
+    one_of(events, "action_executed")["action"] = asked
+
+
 def left_no_decision(events: list[Event]) -> None:
     events.remove(one_of(events, "approval_decision"))
 
@@ -348,6 +470,12 @@ FAULTS: list[tuple[Telling, Callable[[list[Event]], None], str]] = [
     (declined_and_wrapped, ran_around_the_no, "ACK007"),
     (approved, ran_after_the_stop, "ACK008"),
     (approved, left_no_decision, "ACK009"),
+    (approved_in_time, ran_after_the_deadline, "ACK005"),
+    (expired, silence_approved, "ACK002"),
+    (asked_again, ran_by_the_old_approval, "ACK003"),
+    (remembered_widely, not_asked, "ACK001"),
+    (remembered_widely, ran_twice, "ACK004"),
+    (edited_in_the_form, ran_as_it_was, "ACK003"),
 ]
 
 
@@ -377,6 +505,20 @@ async def test_a_product_that_ran_something_else_than_it_recorded_is_found_out(
     (runs,) = story.witness.runs.values()
     runs[0] = {**runs[0], "amount": 1_000}
     assert judged(judge, tmp_path, await story.trace()) == [("FAIL", {"ACK003"})]
+
+
+async def test_only_what_is_declared_harmless_may_run_twice_by_one_approval(
+    sqlite_db: Database, judge: Path, tmp_path: Path
+) -> None:
+    story = await repeated(sqlite_db)
+    assert story.runs == ["A1", "A1"]
+    harmless = await story.trace()
+    assert sum(one["type"] == "action_executed" for one in harmless) == 1
+    story.witness.idempotent = False  # as if a product had repeated any other call like that
+
+    found = judged(judge, tmp_path, harmless, await story.trace())
+
+    assert found == [("PASS", set()), ("FAIL", {"ACK004"})]
 
 
 async def test_a_run_that_no_row_tells_of_is_found_out(

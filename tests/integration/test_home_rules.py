@@ -9,6 +9,7 @@ import pytest
 
 from bot.home_rules import SHOWN
 from bot.surface import Actor, NewRule, Place
+from storage import audit
 from storage.database import Database
 from tests.fakes.surface import MemorySurface
 from tests.integration.test_rule_commands import GUEST, asked, kept, say, world
@@ -111,6 +112,9 @@ async def test_nobody_but_a_rule_maker_gets_the_form_or_has_it_taken(
     assert "rule makers" in form.refusal
     for sure in (False, True):
         assert "A1" not in await new(w, by=by, sure=sure)
+    async with sqlite_db.read() as tx:
+        log = [row async for row in audit.since(tx) if row.event == "refused"]
+    assert [row.actor for row in log] == [by.key]  # who tried to save one, not who looked
     assert not (await w.service.home(by, "T1")).maker
     assert await kept(w) == []
 

@@ -1,8 +1,11 @@
 """Who may do what by which way: every way into the product, every kind of person, every result.
 
-A way is a line of `TABLE`, a kind of person a column. To add a way: its line here, a line in
-`authority_ways.WAYS` of what a person does (`button`, `sent`, `says` make the most of them), and
-its names in `ENTRIES`, which a test holds against the code.
+A way is a line of `TABLE`, a kind of person a column. The first part of the table has every kind,
+for the ways that come to the authoriser each with a question of its own; the others have one of
+each sort. To add a way: its line here, a line in `authority_ways.WAYS` of what a person does
+(`button`, `sent`, `says` make the most of them), and its names in `ENTRIES`, which a test holds
+against the code. To add a surface: a part of the table whose lines begin with its name, and a test
+that drives them as test_authority_console.py does; people are the same, under its keys.
 """
 
 from __future__ import annotations
@@ -52,6 +55,10 @@ KINDS: Final = {
     "de": Kind("U_OLD", "crowd", "a named approver who was deactivated"),
     "un": Kind("U_UNK", "crowd", "a named approver whom Slack fails to look up"),
     "sl": Kind("U_SLO", "crowd", "a named approver for whom Slack takes too long"),
+    "mk": Kind("U_MAK", "made", "an approver who is a rule maker"),
+    "mn": Kind("U_MAK", "named", "a rule maker who approves something else"),
+    "e1": Kind("U_ESC", "early", "one of the next approvers, before it is their turn"),
+    "e2": Kind("U_ESC", "late", "one of the next approvers, once it is their turn"),
 }
 
 ACCOUNTS: Final[dict[str, dict[str, Any]]] = {
@@ -72,6 +79,8 @@ ACCOUNTS: Final[dict[str, dict[str, Any]]] = {
     "U_OLD": {"deleted": True},
     "U_UNK": {},
     "U_SLO": {},
+    "U_MAK": {},
+    "U_ESC": {},
 }
 GROUP: Final = ("S_ONCALL", ["U_GRO", "U_LEF", "U_GUE", "U_EXT"])
 CHANNEL: Final = ("C_LEADS", ["U_CHA", "U_SCG", "U_BOT"])
@@ -88,6 +97,8 @@ def _policy(name: str, *approvers: str, **more: Any) -> Policy:
     return Policy(name=name, when=(only,), approvers=frozenset(approvers), **more)
 
 
+SOON: Final = 0.2  # seconds
+LATER: Final = 3_600.0
 _CROWD: Final = ("U_LIN", "U_APP", "U_OLD", "U_UNK", "U_SLO")
 
 
@@ -106,6 +117,11 @@ def policies(*, removed: bool = False) -> Policies:
             _policy("guests", *keys("U_NGU", "U_NEX")),
             _policy("crowd", *crowd),
             _policy("other", *keys("U_DAN")),
+            _policy("made", *keys("U_MAK"), rule_makers=keys("U_MAK")),
+            _policy("brief", *keys(BEN), expires_after=SOON),
+            _policy("early", *keys(BEN), escalate_after=LATER, escalate_to=keys("U_ESC")),
+            _policy("late", *keys(BEN), escalate_after=SOON, escalate_to=keys("U_ESC")),
+            Policy(name="rest", rule_makers=keys("U_MAK")),  # of what no other is about
         ),
         people={
             **dict.fromkeys(keys(ANA, "U_LIN"), "ana"),
@@ -118,7 +134,6 @@ def policies(*, removed: bool = False) -> Policies:
 
 COUNTS: Final = "y"
 SILENT: Final = "."  # nothing at all
-NOBODY: Final = "-"  # there is no such person there
 
 SENTENCES: Final = {
     "n": "You are not among the approvers of",
@@ -136,35 +151,80 @@ SENTENCES: Final = {
     "e": "The agent takes messages from people of this organisation only.",
     "l": "refund",  # a list, or what is known of a thread: it shows
     "0": "Nothing waits for you.",
+    "m": "You are not among the rule makers of",
+    "p": "Standing rules are made by people of this organisation only.",
+    "q": "Standing rules are revoked by people of this organisation only.",
+    "v": "Only who made this rule, a rule maker or an approver of the tool can revoke it.",
+    "k": "Where must be one of",  # which are for who may make such a rule
 }
 
 TABLE: Final = """
-                 be gm cm an al so rr gn en rq sn ra li no ad ot rm lf g1 g2 ex bo de un sl
-approve button   y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
-decline button   y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
-thread button    y  o  o  o  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
-note modal       y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
-note sent        y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
-quick choice     y  y  y  y  y  y  y  y  y  y  y  y  y  a  a  a  a  a  g  g  g  b  ?  ?  ?
-form modal       y  y  y  y  y  y  y  y  y  y  y  y  y  a  a  a  a  a  g  g  g  b  ?  ?  ?
-form sent        y  y  y  y  y  y  y  y  y  y  y  y  y  a  a  a  a  a  g  g  g  b  ?  ?  ?
-show everything  y  y  y  y  y  y  y  y  y  y  y  y  y  r  r  r  r  r  r  r  r  r  ?  ?  ?
-approve in modal y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
-approve all      y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
-approve selected y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
-direct copy      y  x  x  x  x  x  x  y  x  x  x  x  x  x  x  x  n  x  x  x  x  x  ?  ?  ?
-home             y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?
-cancel button    y  y  y  t  y  y  y  y  y  y  y  y  y  t  t  y  t  t  t  t  t  t  ?  ?  ?
-slash cancel     y  y  y  t  y  y  y  y  c  y  y  y  y  t  t  y  t  t  t  t  c  c  ?  ?  ?
-mention stop     y  y  y  t  y  y  y  y  c  y  y  y  y  t  t  y  t  t  t  t  c  .  .  ?  ?
-mention cancel   y  y  y  t  y  y  y  y  c  y  y  y  y  t  t  y  t  t  t  t  c  .  .  ?  ?
-stop button      y  y  y  t  y  y  y  y  c  y  y  y  y  t  t  y  t  t  t  t  c  c  .  ?  ?
-message shortcut l  l  l  l  l  l  l  l  c  l  l  l  l  l  l  l  l  l  l  l  c  c  ?  ?  ?
-global shortcut  l  l  l  l  l  l  l  l  c  l  l  l  l  l  l  l  l  l  0  0  c  c  ?  ?  ?
-thread text      w  w  w  w  w  w  w  w  .  w  w  w  w  w  w  w  w  w  w  w  .  .  .  .  .
-thread mention   w  w  w  w  w  w  w  w  e  w  w  w  w  w  w  w  w  w  w  w  e  .  .  .  .
-direct text      .  .  .  .  .  .  .  .  e  .  .  .  .  .  .  .  .  .  .  .  e  .  .  .  .
-console approve  y  -  -  y  y  y  y  -  -  n  s  n  s  n  -  n  n  -  -  -  -  -  -  -  -
+                 be gm cm an al so rr gn en rq sn ra li no ad ot rm lf g1 g2 ex bo de un sl mk e1 e2
+approve button   y  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?  y  n  y
+thread button    y  o  o  o  y  y  y  y  y  n  s  n  s  n  n  n  n  n  g  g  g  b  ?  ?  ?  y  n  o
+
+                 be gm al gn rq sn li no ot g1 ex bo un e1 e2
+form sent        y  y  y  y  y  y  y  a  a  g  g  b  ?  a  y
+cancel button    y  y  y  y  y  y  y  t  y  t  t  t  ?  t  t
+
+                 be gn en rq no rm g1 ex bo un e1 e2
+show everything  y  y  y  y  r  r  r  r  r  ?  r  y
+direct copy      y  y  x  x  x  n  x  x  x  ?  x  y
+slash cancel     y  y  c  y  t  t  t  c  c  ?  t  t
+
+                 be rq no g1 ex bo un
+decline button   y  n  n  g  g  b  ?
+note modal       y  n  n  g  g  b  ?
+note sent        y  n  n  g  g  b  ?
+quick choice     y  y  a  g  g  b  ?
+form modal       y  y  a  g  g  b  ?
+approve in modal y  n  n  g  g  b  ?
+edit modal       y  n  n  g  g  b  ?
+edit at home     y  n  n  g  g  b  ?
+edit sent        y  n  n  g  g  b  ?
+edit in modal    y  n  n  g  g  b  ?
+approve all      y  n  n  g  g  b  ?
+approve selected y  n  n  g  g  b  ?
+decline all      y  n  n  g  g  b  ?
+decline selected y  n  n  g  g  b  ?
+home             y  n  n  g  g  b  ?
+again            y  y  y  y  e  e  ?
+mention stop     y  y  t  t  c  .  ?
+mention cancel   y  y  t  t  c  .  ?
+stop button      y  y  t  t  c  c  ?
+message shortcut l  l  l  l  c  c  ?
+global shortcut  l  0  l  0  c  c  ?
+thread text      w  w  w  w  .  .  .
+thread mention   w  w  w  w  e  .  .
+direct text      .  .  .  .  e  .  .
+
+                 be rq no g1 ex bo un mk mn e2
+choose modal     y  n  n  g  g  b  ?  y  n  o
+chosen sent      y  n  n  g  g  b  ?  y  n  o
+chosen widely    k  n  n  g  g  b  ?  y  n  o
+slash rule       m  m  m  p  c  c  ?  y  y  m
+mention rule     m  m  m  p  c  .  ?  y  y  m
+slash revoke     v  v  v  v  c  c  ?  y  y  v
+mention revoke   v  v  v  v  c  .  ?  y  y  v
+rule modal       m  m  m  m  m  m  ?  y  y  m
+rule sent        m  m  m  m  m  m  ?  y  y  m
+revoke button    v  v  v  v  q  q  ?  y  y  v
+
+                 be al so rq sn no rm mk e1 e2
+console approve  y  y  y  n  s  n  n  y  n  y
+
+                 be no e2
+console decline  y  n  y
+console edit     y  n  y
+console remember y  n  o
+
+                 be rq no
+console answer   y  y  a
+console again    y  y  y
+
+                 be mk
+console rule     m  y
+console revoke   v  y
 """
 
 # Everything that a person can reach, and the line of the table that is about it. What decides
@@ -173,15 +233,20 @@ console approve  y  -  -  y  y  y  y  -  -  n  s  n  s  n  -  n  n  -  -  -  -  
 ENTRIES: Final = {
     "action approve": "approve button",
     "action decline": "decline button",
+    "action edit": "edit modal",
+    "action remember_as": "choose modal",
+    "action rule": "rule modal",
+    "action revoke": "revoke button",
+    "action again": "again",
     "action remember": "thread button",
     "action note": "note modal",
     "action answer": "form modal",
     "action pick.": "quick choice",
     "action show": "show everything",
     "action approve_all": "approve all",
-    "action decline_all": "approve all",
+    "action decline_all": "decline all",
     "action approve_selected": "approve selected",
-    "action decline_selected": "approve selected",
+    "action decline_selected": "decline selected",
     "action cancel": "cancel button",
     "action finished": "form modal",
     "action link": "form modal",
@@ -192,6 +257,11 @@ ENTRIES: Final = {
     "action page.": "global shortcut",
     "view form": "form sent",
     "view note": "note sent",
+    "view edit": "edit sent",
+    "view remember_form": "chosen sent",
+    "view remember_save": "chosen sent",
+    "view rule_form": "rule sent",
+    "view rule_save": "rule sent",
     "slash command": "slash cancel",
     "shortcut status": "message shortcut",
     "shortcut pending": "global shortcut",
@@ -203,7 +273,7 @@ ENTRIES: Final = {
     "event app_uninstalled": "nothing: it is Slack that says it, and of a whole workspace",
     "command status": "message shortcut",
     "command pending": "global shortcut",
-    "command rules": "nothing: it lists",
+    "command rules": "slash rule",
     "command task": "nothing: it shows",
     "command cancel": "slash cancel",
     "command stop": "mention stop",
@@ -219,29 +289,36 @@ ENTRIES: Final = {
     "entry home": "home",
     "entry cancel_task": "cancel button",
     "entry look": "note modal",
-    "entry editing": "nothing: there is no way to it yet",
-    "entry remembering": "nothing: there is no way to it yet",
-    "entry preview": "nothing: there is no way to it yet",
+    "entry editing": "edit modal",
+    "entry remembering": "choose modal",
+    "entry preview": "chosen sent",
+    "entry rule_form": "rule modal",
+    "entry new_rule": "rule sent",
+    "entry revoke_rule": "revoke button",
+    "entry ask_again": "again",
     "entry read": "show everything",
     "console Say": "nothing: test_prose_never_decides.py",
     "console Approve": "console approve",
-    "console Decline": "console approve",
-    "console Answer": "console approve",
+    "console Edit": "console edit",
+    "console Again": "console again",
+    "console Decline": "console decline",
+    "console Answer": "console answer",
     "console Done": "console approve",
     "console Dismiss": "console approve",
     "console Cancel": "cancel button",
-    "console Ask": "mention stop",
+    "console Ask": "console rule",
 }
 
 
 def read() -> dict[str, dict[str, str]]:
     """The table: by way and kind of person, the code of what comes of it."""
-    head, *lines = [line for line in TABLE.splitlines() if line.strip()]
-    kinds = head.split()
-    assert kinds == list(KINDS)
-    found = {}
-    for line in lines:
-        name, *codes = line.rsplit(maxsplit=len(kinds))
-        assert set(codes) <= {*SENTENCES, COUNTS, SILENT, NOBODY}, name
-        found[name.strip()] = dict(zip(kinds, codes, strict=True))
+    found: dict[str, dict[str, str]] = {}
+    for part in TABLE.split("\n\n"):
+        head, *lines = part.strip("\n").splitlines()
+        kinds = head.split()
+        assert set(kinds) <= set(KINDS), head
+        for line in lines:
+            name, *codes = line.rsplit(maxsplit=len(kinds))
+            assert set(codes) <= {*SENTENCES, COUNTS, SILENT}, name
+            found[name.strip()] = dict(zip(kinds, codes, strict=True))
     return found

@@ -1,14 +1,9 @@
-"""The ways into the product on Slack, as something a person does to a question that waits.
-
-What a person does not have before them (somebody else's direct message, the modal that was refused
-to them) is sent as if they had: Slack would not, and nothing of ours may rely on that."""
+"""The ways into the product on Slack, as something a person does to a question that waits."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
@@ -20,9 +15,18 @@ from bot.scripted import Step
 from bot.tool import Call, Tool, tool
 from tests.fakes.background import BackgroundTool, background
 from tests.fakes.model import call
-from tests.fakes.slack import FakeSlack, View
-from tests.fakes.slack.modals import make_view
-from tests.fakes.slack.workspace import APP, BOT_USER, TEAM
+from tests.fakes.slack.workspace import BOT_USER
+from tests.scenario import authority_forms
+from tests.scenario.authority_hands import (
+    Try,
+    Way,
+    button,
+    forged,
+    in_message,
+    press_home,
+    press_shown,
+    sent,
+)
 from tests.scenario.slack_product import OPS
 from tests.scenario.slack_world import COLOURS
 
@@ -30,48 +34,11 @@ LONG: Final = "All of this is what would run. " * 400  # more than a card shows
 MANY: Final = 5  # calls of one response, enough for a shared card
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question (or several on one card) that waits in a thread. `card`: the message's ts."""
-
-    root: str
-    card: str
-    chat: str
-    calls: tuple[str, ...]
-    nonces: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Try:
-    """Somebody who goes at a question. `has`: they have before them what they press."""
-
-    slack: FakeSlack
-    user: str
-    asked: Asked
-    has: bool
-
-
-@dataclass(frozen=True)
-class Way:
-    """`act` is what a person does, and gives what they are answered in so doing. `asks`: what waits
-    (`steps`). `becomes`: what the questions then are that it decides, none where it only opens or
-    shows something; `decides`: how many of those on the card. `recorded`: the audit log has a row
-    of who was refused. `lacks`: the kinds of people who may, and do not have it before them."""
-
-    act: Callable[[Try], Awaitable[str | None]]
-    asks: str = "refund"
-    becomes: str = ""
-    decides: int = 1
-    recorded: bool = True
-    lacks: frozenset[str] = frozenset()
-    policy: str = ""  # of what waits, where it is nothing to who may
-
-
 # What the agent does, on the word of the requester: "run WHAT POLICY"
 
 
 def steps() -> list[Step]:
-    return [_asked_for, "Done."]
+    return [_asked_for, "Done.", "Once more."]
 
 
 def _asked_for(history: Sequence[ModelMessage]) -> Step:
@@ -122,106 +89,25 @@ def tools(effects: list[str]) -> tuple[list[Tool], BackgroundTool]:
     return [refund, pick, fill, going_on], going_on
 
 
-# Payloads of Slack
+# What people do
 
 
-def who(slack: FakeSlack, user: str) -> dict[str, Any]:
-    person = slack.world.users[user]
-    return {
-        "user": {"id": user, "username": person.name, "team_id": person.team},
-        "api_app_id": APP,
-        "token": "verification-token",
-        "team": {"id": TEAM, "domain": "t1"},
-        "enterprise": None,
-        "is_enterprise_install": False,
-        "trigger_id": slack.world.new_trigger(user).id,
-    }
-
-
-async def _forged(one: Try, action: str, **where: Any) -> None:
-    """A button that they do not have."""
-    pressed = {
-        "type": "button",
-        "action_id": blocks.ACTION + action,
-        "block_id": "b",
-        "value": one.asked.nonces[0],
-        "action_ts": one.slack.world.new_ts(),
-    }
-    payload = {"type": "block_actions", **who(one.slack, one.user), "actions": [pressed], **where}
-    assert (await one.slack.deliveries.interaction(payload)).acked
-
-
-def _in_message(channel: str, ts: str, thread: str) -> dict[str, Any]:
-    container = {"type": "message", "message_ts": ts, "channel_id": channel, "is_ephemeral": False}
-    container |= {"thread_ts": thread} if thread else {}
-    return {"container": container, "channel": {"id": channel, "name": "ops"}}
-
-
-def button(action: str) -> Callable[[Try], Awaitable[None]]:
-    """A button of the card in the thread."""
+def selected(action: str) -> Callable[[Try], Awaitable[None]]:
+    """One call of a shared card is chosen, then the button is pressed."""
 
     async def press(one: Try) -> None:
-        name = blocks.ACTION + action
-        if one.has or f'"{name}"' in json.dumps(one.slack.message(OPS, one.asked.card)):
-            assert (await one.slack.click(one.user, OPS, one.asked.card, name)).acked
-        else:
-            await _forged(one, action, **_in_message(OPS, one.asked.card, one.asked.root))
+        menu = blocks.ACTION + actions.SELECT
+        shown = one.slack.message(OPS, one.asked.card)["blocks"]
+        [options] = [block["accessory"]["options"] for block in shown if block["block_id"] == menu]
+        label = options[1]["text"]["text"]
+        await one.slack.click(one.user, OPS, one.asked.card, menu, [label])
+        await button(action)(one)
 
     return press
 
 
-async def selected(one: Try) -> None:
-    menu = blocks.ACTION + actions.SELECT
-    shown = one.slack.message(OPS, one.asked.card)["blocks"]
-    [options] = [block["accessory"]["options"] for block in shown if block["block_id"] == menu]
-    label = options[1]["text"]["text"]
-    await one.slack.click(one.user, OPS, one.asked.card, menu, [label])
-    await button(actions.APPROVE_SELECTED)(one)
-
-
-def sent(
-    callback: str, opens: str, entered: dict[str, Any], values: dict[str, Any]
-) -> Callable[[Try], Awaitable[str]]:
-    """A modal that is sent; `values`: what Slack makes of it."""
-
-    async def send(one: Try) -> str:
-        if one.has:
-            await button(opens)(one)
-            view = await one.slack.until(lambda: form_of(one.slack, one.user))
-            submitted = await one.slack.submit(one.user, view, entered)
-            assert (submitted.acked, submitted.trouble, submitted.errors) == (True, "", {})
-            return ""
-        about = {"callback_id": callback, "private_metadata": one.asked.nonces[0]}
-        view_ = {"id": "V0", "type": "modal", "state": {"values": values}, **about}
-        payload = {"type": "view_submission", **who(one.slack, one.user), "view": view_}
-        delivery = await one.slack.deliveries.interaction(payload)
-        assert delivery.acked
-        return json.dumps(delivery.body, ensure_ascii=False)
-
-    return send
-
-
-def form_of(slack: FakeSlack, user: str) -> View | None:
-    """The modal that they can send."""
-    return next((view for view in slack.open_views(user) if "submit" in view.body), None)
-
-
-def shown_to(slack: FakeSlack, user: str) -> View | None:
-    """The modal with all of a call, and Approve."""
-    approve = blocks.ACTION + blocks.APPROVE
-    return next((view for view in slack.open_views(user) if approve in str(view.body)), None)
-
-
 async def approve_shown(one: Try) -> None:
-    """Approve in the modal that shows all of the call."""
-    if one.has:
-        await button(blocks.SHOW)(one)
-        view = await one.slack.until(lambda: shown_to(one.slack, one.user))
-        await one.slack.click_view(one.user, view, "Approve")
-    else:
-        view = make_view(one.slack.world, one.user, modals.saying("Everything"), None)
-        pressed = {"id": view.id, "type": "modal", "private_metadata": one.asked.nonces[0]}
-        await _forged(one, blocks.APPROVE, view=pressed, container={"type": "view"})
+    await press_shown(one, blocks.APPROVE)
 
 
 async def direct_copy(one: Try) -> None:
@@ -232,30 +118,23 @@ async def direct_copy(one: Try) -> None:
         await one.slack.click(one.user, channel, card["ts"], "Approve")
         return
     assert not one.has
-    where = _in_message(channel, one.slack.world.new_ts(), "")
+    where = in_message(channel, one.slack.world.new_ts(), "")
     url = one.slack.world.new_response_url(channel, one.user, None)
-    await _forged(one, blocks.APPROVE, response_url=url, **where)
+    await forged(one, blocks.APPROVE, response_url=url, **where)
 
 
 async def home(one: Try) -> None:
-    if one.has:
-        await one.slack.open_home(one.user)
-
-        def waiting() -> View | None:
-            view = one.slack.home(one.user)
-            return view if view is not None and one.asked.nonces[0] in str(view.body) else None
-
-        view = await one.slack.until(waiting, seconds=5)
-        approve = blocks.ACTION + blocks.APPROVE
-        await one.slack.click_view(one.user, view, approve, one.asked.nonces[0])
-    else:
-        pressed = {"id": "V0", "type": "home", "private_metadata": "1"}
-        await _forged(one, blocks.APPROVE, view=pressed, container={"type": "view"})
+    await press_home(one, blocks.APPROVE, one.asked.nonces[0])
 
 
-async def slash_cancel(one: Try) -> None:
-    typed = await one.slack.slash(one.user, OPS, COMMAND, f"cancel {one.asked.chat}")
-    assert typed.acked
+def types(text: str) -> Callable[[Try], Awaitable[None]]:
+    """A slash command in the channel."""
+
+    async def typed(one: Try) -> None:
+        written = text.format(chat=one.asked.chat, nonce=one.asked.nonces[0])
+        assert (await one.slack.slash(one.user, OPS, COMMAND, written)).acked
+
+    return typed
 
 
 def says(text: str, *, named: bool = True) -> Callable[[Try], Awaitable[None]]:
@@ -265,9 +144,9 @@ def says(text: str, *, named: bool = True) -> Callable[[Try], Awaitable[None]]:
         written = text.format(chat=one.asked.chat, nonce=one.asked.nonces[0])
         written = f"<@{BOT_USER}> {written}" if named else written
         if one.slack.world.users[one.user].bot:
-            await one.slack.bot_message(OPS, written, one.asked.root, one.user)
+            await one.slack.bot_message(OPS, written, one.asked.root or None, one.user)
         else:
-            await one.slack.say(one.user, OPS, written, one.asked.root)
+            await one.slack.say(one.user, OPS, written, one.asked.root or None)
 
     return say
 
@@ -304,35 +183,69 @@ FILLED = sent(
     {"f0": {"i": {"type": "plain_text_input", "value": "because"}}},
 )
 
-WAYS: Final[dict[str, Way]] = {
+RULE: Final = "rules add refund allow when who=made and order=none in channel yes"
+_ANYONE: Final[dict[str, Any]] = {"policy": "anyone", "becomes": "cancelled"}
+_MADE: Final[dict[str, Any]] = {"policy": "anyone", "becomes": "made", "rule": "channel"}
+_ENDED: Final[dict[str, Any]] = {"asks": "rule", "policy": "made", "becomes": "revoked"}
+
+CARDS: Final = {
     "approve button": Way(button(blocks.APPROVE), becomes="approved"),
     "decline button": Way(button(blocks.DECLINE), becomes="declined"),
-    "thread button": Way(button(blocks.REMEMBER), becomes="approved"),
+    "thread button": Way(button(blocks.REMEMBER), becomes="approved", rule="chat"),
     "note modal": Way(button(blocks.NOTE), recorded=False),
     "note sent": Way(NOTE, becomes="declined"),
+    "edit modal": Way(button(blocks.EDIT), recorded=False),
+    "edit sent": Way(authority_forms.edit, becomes="approved"),
+    "again": Way(button(actions.AGAIN), policy="brief", becomes="asked again"),
+    "direct copy": Way(direct_copy, becomes="approved"),
+    "home": Way(home, becomes="approved", at_home=True),
+    "edit at home": Way(
+        authority_forms.edit_at_home, becomes="approved", at_home=True, recorded=False
+    ),
+}
+MODALS: Final = {
     "quick choice": Way(button(blocks.PICK + "0"), asks="pick", becomes="answered"),
     "form modal": Way(button(blocks.ANSWER), asks="fill", recorded=False),
     "form sent": Way(FILLED, asks="fill", becomes="answered"),
     "show everything": Way(button(blocks.SHOW), asks="long", recorded=False),
     "approve in modal": Way(approve_shown, asks="long", becomes="approved"),
+    "edit in modal": Way(
+        authority_forms.edit_shown, asks="long", becomes="approved", recorded=False
+    ),
     "approve all": Way(button(actions.APPROVE_ALL), asks="many", becomes="approved", decides=MANY),
-    "approve selected": Way(selected, asks="many", becomes="approved"),
-    "direct copy": Way(direct_copy, becomes="approved"),
-    "home": Way(home, becomes="approved", lacks=frozenset({"en"})),
+    "approve selected": Way(selected(actions.APPROVE_SELECTED), asks="many", becomes="approved"),
+    "decline all": Way(button(actions.DECLINE_ALL), asks="many", becomes="declined", decides=MANY),
+    "decline selected": Way(selected(actions.DECLINE_SELECTED), asks="many", becomes="declined"),
+}
+RULES: Final = {
+    "revoke button": Way(authority_forms.revoke, at_home=True, **_ENDED),
+    "slash revoke": Way(types("rules revoke {nonce}"), **_ENDED),
+    "mention revoke": Way(says("rules revoke {nonce}"), **_ENDED),
+    "choose modal": Way(button(actions.CHOOSE), recorded=False),
+    "chosen sent": Way(authority_forms.choose, becomes="approved", rule="chat"),
+    "chosen widely": Way(authority_forms.choose_widely, becomes="approved", rule="channel"),
+    "slash rule": Way(types(RULE), **_MADE),
+    "mention rule": Way(says(RULE), **_MADE),
+    "rule modal": Way(authority_forms.new_rule, policy="anyone", at_home=True, recorded=False),
+    "rule sent": Way(
+        authority_forms.make_rule,
+        policy="anyone",
+        at_home=True,
+        becomes="made",
+        rule="organisation",
+    ),
+}
+COMMANDS: Final = {
     "cancel button": Way(button(blocks.CANCEL), asks="rollout", becomes="asked to stop"),
-    "slash cancel": Way(slash_cancel, becomes="cancelled", policy="anyone"),
-    "mention stop": Way(says("stop"), becomes="cancelled", policy="anyone"),
-    "mention cancel": Way(says("cancel {chat}"), becomes="cancelled", policy="anyone"),
-    "stop button": Way(stop_button, becomes="cancelled", policy="anyone"),
+    "slash cancel": Way(types("cancel {chat}"), **_ANYONE),
+    "mention stop": Way(says("stop"), **_ANYONE),
+    "mention cancel": Way(says("cancel {chat}"), **_ANYONE),
+    "stop button": Way(stop_button, **_ANYONE),
     "message shortcut": Way(message_shortcut),
     "global shortcut": Way(global_shortcut),
     "thread text": Way(says("approve", named=False)),
-    "thread mention": Way(says("yes, approve {nonce}")),
-    "direct text": Way(direct_text),
+    "thread mention": Way(says("yes, approve {nonce}"), recorded=False),
+    "direct text": Way(direct_text, recorded=False),
 }
-
-GROUPS: Final = {  # of ways, each for a workspace of its own
-    "cards": [*list(WAYS)[: list(WAYS).index("quick choice")], "direct copy", "home"],
-    "modals": list(WAYS)[list(WAYS).index("quick choice") : list(WAYS).index("direct copy")],
-    "commands": list(WAYS)[list(WAYS).index("cancel button") :],
-}
+WAYS: Final[dict[str, Way]] = {**CARDS, **MODALS, **RULES, **COMMANDS}
+GROUPS: Final = {"cards": CARDS, "modals": MODALS, "rules": RULES, "commands": COMMANDS}

@@ -12,15 +12,20 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from adapters.slack import people
-from bot.surface import Pace
+from adapters.slack import people, standing
+from bot import rulebook
+from bot.core import new_id
+from bot.rules import Comparison, Condition, Effect
+from bot.surface import Actor, Pace
 from storage import schema
 from storage.database import Database
+from storage.rules import RuleRow, Scope
 from tests.fakes.slack import FakeSlack, text_of
 from tests.fakes.slack.web import Bucket
 from tests.scenario import authority, authority_ways
 from tests.scenario.authority import COUNTS, KINDS, SENTENCES, SILENT
-from tests.scenario.authority_ways import GROUPS, WAYS, Asked, Try, Way
+from tests.scenario.authority_hands import Asked, Try, Way
+from tests.scenario.authority_ways import GROUPS, WAYS
 from tests.scenario.slack_product import ANA, OPS, Product, product
 
 EXPECTED = authority.read()
@@ -31,7 +36,14 @@ DUMP = [
     *(f"SELECT * FROM {name}" for name in ("questions", "decisions", "tool_calls", "rules")),
     "SELECT id FROM chats WHERE cancelled_by IS NOT NULL",
 ]
-DECISIONS = ("decided", "stop_chat", "cancel_task")
+DECISIONS = (
+    "decided",
+    "stop_chat",
+    "cancel_task",
+    "rule_made",
+    "rule_revoked",
+    "asked_again",
+)
 
 
 async def until(check: Callable[[], bool | Awaitable[bool]]) -> None:
@@ -62,10 +74,37 @@ class Floor:
             return list(await tx.run(sa.select(table).where(*where)))
 
     async def ask(self, wanted: Sequence[tuple[str, str]]) -> list[Asked]:
-        """What waits (of which policy), each in a thread of its own, once its card is there."""
+        """What waits (of which policy), each in a thread of its own, once its card is there and
+        what the clock does to it is done; or a standing rule."""
+        ended = [await self._rule() if what == "rule" else None for what, _ in wanted]
+        cards = iter(await self._ask([one for one in wanted if one[0] != "rule"]))
+        return [next(cards) if one is None else one for one in ended]
+
+    async def _rule(self) -> Asked:
+        maker = Actor("slack", "T1", KINDS["mk"].user)
+        rule = RuleRow(
+            id=new_id("rule"),
+            tool="refund",
+            server="",
+            schema_digest="",
+            effect=Effect.DENY,
+            conditions=[Condition("order", Comparison.EQUAL, "none").to_json()],
+            scope=Scope.ORGANISATION,
+            scope_key="slack:T1",
+            created_by=maker.key,
+            created_name="mak",
+            created_at=0.0,
+        )
+        await rulebook.make(self.one.core, rule, by=maker, via="test")
+        return Asked("", "", "", (), (rule.id,))
+
+    async def _ask(self, wanted: Sequence[tuple[str, str]]) -> list[Asked]:
         said = [f"run {what} {policy} N{n}" for n, (what, policy) in enumerate(wanted)]
         roots = await asyncio.gather(*(self.slack.mention(ANA, OPS, one) for one in said))
         await until(lambda: all(self._card(root) for root in roots))
+        await until(self._on_time)
+        brief = [r for r, (_, policy) in zip(roots, wanted, strict=True) if policy == "brief"]
+        await until(lambda: all("Done." in str(self.slack.thread(OPS, one)) for one in brief))
         asked = await self.rows(schema.questions)
         calls = await self.rows(schema.tool_calls)
         chats = {one.root: one.id for one in await self.rows(schema.chats)}
@@ -78,6 +117,16 @@ class Floor:
             nonces.sort(key=lambda one: one not in str(card))  # of a shared card it names the first
             found.append(Asked(root, card["ts"], chat, mine, tuple(nonces)))
         return found
+
+    async def _on_time(self) -> bool:
+        """Whether what is due soon is done."""
+        for row in await self.rows(schema.questions):
+            policy = row.audience["policy"]
+            if policy == "brief" and row.state == "open":
+                return False
+            if policy == "late" and row.escalated_at is None:
+                return False
+        return True
 
     def _card(self, root: str) -> Any:
         return next((one for one in self.slack.thread(OPS, root)[1:] if one.get("blocks")), None)
@@ -105,6 +154,12 @@ class Floor:
             return not await self.rows(schema.outbox, waiting)
 
         await until(delivered)
+
+    async def new_rules(self, way: Way, kind: str) -> list[str]:
+        """What is wrong with the standing rule that came of it last."""
+        rule = (await self.rows(schema.rules))[-1]
+        found, due = (rule.scope, rule.created_by), (way.rule, key_of(KINDS[kind].user))
+        return [] if found == due else [f"{kind}: a rule {found} came of it"]
 
     def heard(self, user: str, *, at_home: bool) -> str:
         """What only this person reads."""
@@ -156,15 +211,15 @@ async def tries(on: Floor, way: Way, kind: str, code: str, asked: Asked) -> str:
     user, mark = KINDS[kind].user, await on.last_audit()
     on.forget(user)
     troubled(on.slack, kind)
-    has = code == COUNTS and kind not in way.lacks
+    has = code == COUNTS
     answered = await way.act(Try(on.slack, user, asked, has)) or ""
     deadline = asyncio.get_running_loop().time() + (0.2 if code == SILENT else 3.0)
     while asyncio.get_running_loop().time() < deadline:
         if not way.becomes and _opened(on, user, asked):
             return COUNTS
-        heard = f"{answered}\n{on.heard(user, at_home=way is WAYS['home'])}"
+        heard = f"{answered}\n{on.heard(user, at_home=way.at_home)}"
         for found, sentence in SENTENCES.items():
-            if sentence in heard and not (way.becomes and found in "l0"):
+            if sentence in heard and not ((way.becomes or way.at_home) and found in "l0"):
                 return found
         made = await on.rows(schema.audit, schema.audit.c.id > mark)
         if any(row.event in DECISIONS and row.actor == key_of(user) for row in made):
@@ -176,10 +231,11 @@ async def tries(on: Floor, way: Way, kind: str, code: str, asked: Asked) -> str:
 def _opened(on: Floor, user: str, asked: Asked) -> bool:
     """A form or the whole of a call is before them."""
     views = on.slack.open_views(user)
-    return any(view.body.get("private_metadata") in asked.nonces for view in views)
+    about = (*asked.nonces, standing.RULE)
+    return any(view.body.get("private_metadata") in about for view in views)
 
 
-REFUSED_BY_THE_DESK = frozenset("nsagboxt")
+ON_RECORD = frozenset("nsagboxtmpqve")
 
 
 async def is_refused(
@@ -198,7 +254,7 @@ async def is_refused(
         wrong.append(f"{kind}: something ran or was stopped")
     made = await on.rows(schema.audit, schema.audit.c.id > mark)
     refused = [row.actor for row in made if row.event == "refused"]
-    due = way.decides if way.recorded and code in REFUSED_BY_THE_DESK else 0
+    due = way.decides if way.recorded and code in ON_RECORD else 0
     if refused != [key_of(KINDS[kind].user)] * due:
         wrong.append(f"{kind}: {len(refused)} of {due} refusals are on record")
     return wrong
@@ -209,8 +265,20 @@ async def counts(on: Floor, way: Way, kind: str, asked: Asked) -> list[str]:
     found = await tries(on, way, kind, COUNTS, asked)
     if found != COUNTS:
         return [f"{kind}: {found} instead of {COUNTS}"]
-    if way.becomes == "asked to stop":
-        return [] if on.going_on.cancelled.pop() else ["no task was stopped"]
+    key, wrong = key_of(KINDS[kind].user), [] if not way.rule else await on.new_rules(way, kind)
+    match way.becomes:
+        case "asked to stop":
+            return [] if on.going_on.cancelled.pop() else ["no task was stopped"]
+        case "made":
+            return wrong
+        case "revoked":
+            rules = await on.rows(schema.rules, schema.rules.c.revoked_by == key)
+            ended = asked.nonces[0] in [row.id for row in rules]
+            return [] if ended else [f"{kind}: nothing was revoked"]
+        case "asked again":
+            made = await on.rows(schema.audit, schema.audit.c.event == "asked_again")
+            askers = [row.detail["askers"] for row in made if row.actor == key]
+            return [] if askers == [[key_of(ANA)]] else [f"{kind}: it is asked for by {askers}"]
     theirs = schema.questions.c.nonce.in_(asked.nonces), schema.questions.c.state == way.becomes
 
     async def is_settled() -> bool:
@@ -222,13 +290,13 @@ async def counts(on: Floor, way: Way, kind: str, asked: Asked) -> list[str]:
         return [f"{kind}: {len(settled)} are {way.becomes}"]
     by = {row.settled_by for row in settled}
     stopped = way.becomes == "cancelled"
-    if by != ({None} if stopped else {key_of(KINDS[kind].user)}):
+    if by != ({None} if stopped else {key}):
         return [f"{kind}: settled by {by}"]
     if way.becomes in ("approved", "answered"):
         calls = await on.rows(schema.tool_calls, schema.tool_calls.c.id.in_(asked.calls))
         by_call = {row.id: row.args["order"] for row in calls}
         on.due += [by_call[row.call_id] for row in settled]
-    return []
+    return wrong
 
 
 def wants(way: Way, kind: str) -> tuple[str, str]:

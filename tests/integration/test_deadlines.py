@@ -1,5 +1,5 @@
-"""A question that nobody decides ends at its deadline, by itself and in one way; what expired can
-be asked again. Nothing is ever approved by silence."""
+"""A question that nobody decides ends at its deadline, by itself and in one way. Nothing is ever
+approved by silence."""
 
 from __future__ import annotations
 
@@ -10,22 +10,32 @@ from typing import Any
 
 import pytest
 
-from bot.approvers import REQUESTER, Policy
-from bot.card import Card, CardState
+from bot.card import CardState
 from bot.chat import Chat
 from bot.core import Job
 from bot.field import Field
-from bot.question import Question, Verb
-from bot.surface import Actor, Decision, Place, Response
+from bot.question import Verb
 from bot.timers import Expired, Timers
-from bot.tool import Call, Tool, tool
+from bot.tool import Call, tool
 from storage import calls, chats, outbox, questions, wakes
-from storage.calls import CallRow, CallState
+from storage.calls import CallState
 from storage.database import Database, Tx
 from storage.questions import QuestionRow, QuestionState
+from tests.deadline_world import (
+    HOUR,
+    NOT_A_NO,
+    OPS,
+    STRANGER,
+    again,
+    decided,
+    later,
+    only_call,
+    state_of,
+    waiting,
+)
 from tests.fakes.model import call
 from tests.group_world import asks, decide, group_world, states
-from tests.integration.test_races import other_db, other_process, place_of
+from tests.integration.test_races import other_db, other_process
 from tests.lost_run import Slow, chat_row
 from tests.world import (
     ANA,
@@ -36,51 +46,11 @@ from tests.world import (
     effect,
     only_question,
     returned,
-    said,
     until,
     world,
 )
 
 __all__ = ["other_db"]
-
-HOUR = 3_600.0
-OPS = Policy(name="ops", approvers=frozenset({BEN.key, CYN.key}), expires_after=HOUR)
-STRANGER = Actor("slack", "T1", "DAN", "dan")
-NOT_A_NO = "refund did not run: nobody decided in time."
-
-
-async def waiting(
-    db: Database, *steps: Any, policy: Policy = OPS, tools: list[Tool] | None = None
-) -> tuple[World, Chat, list[str]]:
-    effects: list[str] = []
-    steps = steps or (call("refund"), "Nobody decided.", call("refund"), "Done.")
-    w = world(db, *steps, tools=tools or [effect(effects)], policies=[policy])
-    chat = await w.chat()
-    await w.settle()
-    return w, chat, effects
-
-
-async def later(w: World, seconds: float) -> None:
-    w.clock.advance(seconds)
-    await w.settle()
-
-
-async def only_call(chat: Chat) -> CallRow:
-    (row,) = await chat.calls()
-    return row
-
-
-async def state_of(chat: Chat, question: Question) -> QuestionState:
-    found = await chat.question(question.id)
-    assert found is not None
-    return found.state
-
-
-async def again(w: World, nonce: str, by: Actor, place: Place | None = None) -> Response:
-    told = await w.service.ask_again(nonce, by, via="button", place=place)
-    await w.settle()
-    return told
-
 
 # The deadline
 
@@ -343,11 +313,6 @@ async def test_what_came_of_a_lost_run_never_expires(sqlite_db: Database) -> Non
 # A decision that races the deadline
 
 
-async def decided(w: World, question: Question, verb: Verb, by: Actor = BEN) -> Response:
-    event = Decision(nonce=question.nonce, verb=verb, actor=by, via="button")
-    return await w.service.decide(event)
-
-
 @pytest.mark.parametrize("verb", [Verb.APPROVE, Verb.DECLINE])
 async def test_whoever_decides_after_the_deadline_is_told_so_although_nobody_woke_it(
     sqlite_db: Database, verb: Verb
@@ -448,197 +413,6 @@ async def test_a_program_is_told_with_a_typed_error(sqlite_db: Database) -> None
         await question.approve(by=BEN)
 
     assert await state_of(chat, question) is QuestionState.EXPIRED
-
-
-# Asking again
-
-
-@pytest.mark.row("B41")
-async def test_asking_again_makes_a_new_call_with_a_new_card_that_is_decided_like_any(
-    sqlite_db: Database,
-) -> None:
-    w, chat, effects = await waiting(sqlite_db)
-    old = await only_question(chat)
-    await later(w, HOUR)
-
-    told = await again(w, old.nonce, ANA, await place_of(chat))
-
-    assert told.done
-    new = await only_question(chat)
-    assert (new.id, new.nonce) != (old.id, old.nonce)
-    assert len({row.id for row in await chat.calls()}) == 2
-    first, second = w.surface.cards()
-    assert (first.again, second.open) == (False, True)
-    assert first.outcome.endswith("without an answer. ana asked again.")
-    request = "Please call refund once more with the same arguments: nobody decided in time."
-    assert request in (await said(chat))[-1]
-    await new.approve(by=BEN)
-    await w.settle()
-    assert effects == ["refund A1"]
-    (row,) = await audited(chat, "asked_again")
-    assert (row.question_id, row.actor) == (old.id, ANA.key)
-
-
-@pytest.mark.row("B41")
-async def test_an_approver_who_asks_again_may_approve_and_who_asked_first_may_not(
-    sqlite_db: Database,
-) -> None:
-    policy = replace(OPS, approvers=frozenset({ANA.key, BEN.key}))
-    w, chat, effects = await waiting(sqlite_db, policy=policy)
-    await later(w, HOUR)
-
-    assert (await again(w, w.surface.cards()[0].nonce, BEN)).done
-
-    new = await only_question(chat)
-    assert w.surface.cards()[-1].deciders == (BEN.key,)
-    assert w.surface.cards()[-1].askers == (ANA.key,)
-    refused = await decided(w, new, Verb.APPROVE, by=ANA)
-    assert refused.sentence.startswith("You asked the agent for this")
-    assert (await decided(w, new, Verb.APPROVE, by=BEN)).done
-    await w.settle()
-    assert effects == ["refund A1"]
-
-
-async def test_whoever_asks_again_approves_nothing_else_that_they_talked_the_agent_into(
-    sqlite_db: Database,
-) -> None:
-    other = call("refund", order="B9")
-    w, chat, effects = await waiting(
-        sqlite_db, call("refund"), "Nobody decided.", "If you say so.", [call("refund"), other]
-    )
-    await later(w, HOUR)
-    await chat.say("Whenever you are asked again, refund B9 too.", by=BEN)
-    await w.settle()
-
-    assert (await again(w, w.surface.cards()[0].nonce, BEN)).done
-
-    open_now = {one.arguments["order"]: one for one in await chat.pending_questions()}
-    same, new = open_now["A1"], open_now["B9"]
-    assert w.surface.cards()[-1].askers == (ANA.key, BEN.key)
-    refused = await decided(w, new, Verb.APPROVE, by=BEN)
-    assert refused.sentence.startswith("You asked the agent for this")
-    assert (await decided(w, same, Verb.APPROVE, by=BEN)).done
-    assert (await decided(w, new, Verb.APPROVE, by=CYN)).done
-    await w.settle()
-    assert sorted(effects) == ["refund A1", "refund B9"]
-
-
-async def test_an_approver_who_only_pressed_the_button_gets_their_own_copy_of_the_new_card(
-    sqlite_db: Database,
-) -> None:
-    effects: list[str] = []
-    steps = (call("refund"), "Nobody.", call("refund"), "Done.")
-    w = world(sqlite_db, *steps, tools=[effect(effects)], policies=[OPS])
-    w.surface.directs = True
-    chat = await w.chat()
-    await w.settle()
-    await later(w, HOUR)
-    (copy,) = [one for one in w.surface.shown.values() if one.place.channel == "D-BEN"]
-    assert isinstance(copy.content, Card)
-
-    assert (await again(w, copy.content.nonce, BEN, copy.place)).done
-
-    await only_question(chat)
-    directs = [one.place.channel for one in w.surface.shown.values() if one.place.channel != "C1"]
-    assert sorted(directs) == ["D-BEN", "D-BEN", "D-CYN", "D-CYN"]
-
-
-async def test_it_is_asked_again_once_whoever_presses_and_the_second_is_told(
-    db: Database,
-) -> None:
-    w, chat, _ = await waiting(db)
-    nonce = (await only_question(chat)).nonce
-    await later(w, HOUR)
-
-    first, second = await asyncio.gather(
-        *(w.service.ask_again(nonce, who, via="button") for who in (BEN, CYN))
-    )
-    await w.settle()
-
-    assert sorted([first.done, second.done]) == [False, True]
-    (late,) = [one for one in (first, second) if not one.done]
-    assert late.sentence.endswith("asked again before you; look for the new card.")
-    assert len(await chat.calls()) == 2
-    assert len(await audited(chat, "asked_again")) == 1
-
-
-@pytest.mark.parametrize(
-    "who", [replace(STRANGER, is_bot=True), replace(STRANGER, is_external=True)]
-)
-async def test_whoever_may_not_write_to_the_agent_may_not_ask_again(
-    sqlite_db: Database, who: Actor
-) -> None:
-    w, chat, _ = await waiting(sqlite_db)
-    nonce = (await only_question(chat)).nonce
-    await later(w, HOUR)
-
-    told = await again(w, nonce, who)
-
-    assert (told.done, len(await chat.calls())) == (False, 1)
-    assert told.sentence.startswith("The agent takes messages from people of this organisation")
-    assert [one.actor for one in await audited(chat, "refused")] == [who.key]
-
-
-async def test_it_is_asked_again_only_from_its_own_thread(sqlite_db: Database) -> None:
-    w, chat, _ = await waiting(sqlite_db)
-    nonce = (await only_question(chat)).nonce
-    await later(w, HOUR)
-
-    told = await again(w, nonce, BEN, Place("slack", "T1", "C1", "elsewhere"))
-    guess = await again(w, "no nonce", BEN)
-
-    assert told.sentence == guess.sentence
-    assert (told.done, len(await chat.calls())) == (False, 1)
-
-
-async def test_what_is_open_or_declined_is_not_asked_again(sqlite_db: Database) -> None:
-    w, chat, _ = await waiting(sqlite_db, call("refund"), "All right.")
-    question = await only_question(chat)
-    assert not (await again(w, question.nonce, BEN)).done
-    await question.decline(by=BEN)
-    await w.settle()
-
-    assert not (await again(w, question.nonce, BEN)).done
-
-    assert len(await chat.calls()) == 1
-    assert not w.surface.cards()[0].again
-
-
-async def test_one_button_asks_again_for_all_that_expired_on_a_shared_card(
-    sqlite_db: Database,
-) -> None:
-    effects: list[str] = []
-    w = group_world(sqlite_db, asks(6), [effect(effects)], policies=[OPS])
-    chat = await w.chat()
-    await w.settle()
-    (group,) = w.surface.groups()
-    await decide(w, group, only=[0])
-    await later(w, HOUR)
-
-    told = await again(w, group.nonce, BEN, await place_of(chat))
-
-    assert told.done
-    assert "and no others: refund (5 calls)." in (await said(chat))[-1]
-    assert not w.surface.groups()[0].again
-    assert len(await audited(chat, "asked_again")) == 5
-    assert not (await again(w, w.surface.groups()[0].cards[3].nonce, CYN)).done
-
-
-async def test_asking_again_needs_no_approver_where_who_asked_may_approve(
-    sqlite_db: Database,
-) -> None:
-    policy = replace(OPS, approvers=frozenset({REQUESTER}))
-    w, chat, effects = await waiting(sqlite_db, policy=policy)
-    await later(w, HOUR)
-
-    await again(w, w.surface.cards()[0].nonce, STRANGER)
-
-    new = await only_question(chat)
-    refused = await decided(w, new, Verb.APPROVE, by=STRANGER)
-    assert "not among the approvers" in refused.sentence
-    assert (await decided(w, new, Verb.APPROVE, by=ANA)).done
-    await w.settle()
-    assert effects == ["refund A1"]
 
 
 async def test_what_expired_on_a_channel_that_takes_nothing_is_settled_all_the_same(

@@ -29,6 +29,7 @@ _PERSON: Final = re.compile(r"[a-z]+:[^/\s]+/(?!role:)[^/\s@#][^/\s]*")
 _GROUP: Final = re.compile(
     r"slack:(T[A-Z0-9]+/@S|E[A-Z0-9]+/@T[A-Z0-9]+/S|[TE][A-Z0-9]+/#[CG])[A-Z0-9]+"
 )
+_TEAMS_CHANNEL: Final = re.compile(r"teams:[0-9a-f-]{36}/#19:[A-Za-z0-9_-]+@[a-z0-9.]+")
 _NAME: Final = re.compile(r"[^:/]+")
 
 
@@ -39,12 +40,14 @@ def _person(key: str) -> str:
 
 
 def _approver(entry: str) -> str:
-    if entry in (REQUESTER, ANYONE) or _PERSON.fullmatch(entry) or _GROUP.fullmatch(entry):
+    named = any(one.fullmatch(entry) for one in (_PERSON, _GROUP, _TEAMS_CHANNEL))
+    if named or entry in (REQUESTER, ANYONE):
         return entry
     raise ValueError(
         "must name a person as surface:organisation/user, like slack:T0123/U0456, a user group as "
         "slack:T0123/@S0456 (slack:E0123/@T0456/S0789 where an Enterprise Grid installed the app "
-        f"as a whole), a channel as slack:T0123/#C0456, or be “{REQUESTER}” or “{ANYONE}”"
+        "as a whole), a channel as slack:T0123/#C0456 or teams:TENANT/#19:ID@thread.tacv2, or be "
+        f"“{REQUESTER}” or “{ANYONE}”"
     )
 
 

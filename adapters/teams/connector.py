@@ -79,6 +79,20 @@ class Connector:
         path = f"/v3/conversations/{quote(channel, safe='')}/members/{quote(user, safe='')}"
         return await self._repeatable("get", "member", service, path)
 
+    async def members(
+        self, service: str, channel: str, after: str
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        """A page of those in a conversation, and what the next page is asked for with; empty: it
+        was the last."""
+        path = f"/v3/conversations/{quote(channel, safe='')}/pagedmembers"
+        query = {"pageSize": str(limits.ROSTER_PAGE)} | (
+            {"continuationToken": after} if after else {}
+        )
+        told = await self._repeatable("get", "members", service, path, query=query)
+        found, token = told.get("members"), told.get("continuationToken")
+        page = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+        return page, token if isinstance(token, str) else ""
+
     async def _once(
         self,
         what: str,
@@ -96,12 +110,18 @@ class Connector:
         return _told(what, answer, unsure=True)
 
     async def _repeatable(
-        self, verb: str, what: str, service: str, path: str, body: Mapping[str, Any] | None = None
+        self,
+        verb: str,
+        what: str,
+        service: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, str] | None = None,
     ) -> Mapping[str, Any]:
         url = self._url(service, path)
         for last in (False, True):
             try:
-                answer = await self._sender.call(verb, url, body)
+                answer = await self._sender.call(verb, url, body, query)
             except NoToken as error:
                 raise _no_token(what, error) from None
             except NoAnswer as error:

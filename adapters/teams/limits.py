@@ -19,6 +19,7 @@ CALL_SECONDS: Final = 15.0  # of one call of the connector
 MEMBER_SECONDS: Final = 3.0  # to look a person up while Teams waits
 INVOKE_SECONDS: Final = 3.0  # of the ten that Teams waits for the answer to a click
 PEOPLE_SECONDS: Final = 60.0  # how long a looked-up person is believed
+ROSTER_PAGE: Final = 500  # people of one page of a roster
 NAMES_SECONDS: Final = 3_600.0  # how long a name that is only shown is kept
 NOTED_SECONDS: Final = 3_600.0  # after which a conversation that goes on is noted again
 KEYS_SECONDS: Final = 3_600.0  # after which the signing keys are fetched again

@@ -111,10 +111,11 @@ class People:
             raise Unknown(str(error)) from None
         except TimeoutError:
             raise Unknown("the roster did not answer in time") from None
-        return _member(told)
+        return member_of(told)
 
 
-def _member(told: Mapping[str, Any]) -> Member | None:
+def member_of(told: Mapping[str, Any]) -> Member | None:
+    """Somebody as a roster tells of them; None: nobody whom Entra knows."""
     user = told.get("aadObjectId") or told.get("objectId")
     tenant, member = told.get("tenantId"), told.get("id")
     if not all(isinstance(one, str) and one for one in (user, tenant, member)):

@@ -22,6 +22,7 @@ from adapters.teams.delivery import Delivery
 from adapters.teams.direct import place_of
 from adapters.teams.events import PERSONAL, SURFACE, Edited, Heard, Malformed, Present, Pressed
 from adapters.teams.gate import Gate, tenant_of
+from adapters.teams.groups import Groups, place_of_group
 from adapters.teams.people import People, Unknown
 from adapters.teams.redelivery import Redeliveries
 from adapters.teams.settings import TeamsSettings
@@ -72,6 +73,7 @@ class TeamsSurface:
         connector = Connector(self._adapter, gate)
         self._conversations = Conversations(database, SURFACE)
         self._people = People(connector, clock)
+        self._groups = Groups(connector, clock)
         self._delivery = Delivery(connector, self._conversations, self._people, clock)
         self._clicks = Clicks(entry, self._delivery, self._people, self._background)
         self._commands = Commands(entry, self._delivery, self._people)
@@ -111,7 +113,8 @@ class TeamsSurface:
         """There is no home in Teams yet."""
 
     async def members(self, organisation: str, group: str) -> frozenset[str]:
-        raise DeliveryError("groups of Teams cannot be asked for yet", permanent=True)
+        place = place_of_group(organisation, group)
+        return await self._groups.members(await self._delivery.conversation(place))
 
     def split(self, text: str) -> list[str]:
         return split(text)

@@ -7,12 +7,14 @@ import asyncio
 
 import pytest
 
+from bot.approvers import Policies, Policy
 from bot.field import Field, FieldType
+from bot.surface import DeliveryError
 from bot.tool import Call, tool
 from storage.database import Database
 from tests.fakes.model import call
 from tests.fakes.teams import Entra, FakeTeams, buttons_of
-from tests.fakes.teams.server import OTHER_TENANT
+from tests.fakes.teams.server import OTHER_TENANT, TENANT
 from tests.scenario.teams_world import entra, product
 
 __all__ = ["entra"]
@@ -83,6 +85,31 @@ async def test_who_may_not_decide_is_told_alone_and_who_is_late_sees_who_was_fir
         await one.reads("Done.")
         assert RAN == []
         assert "It was shipped" in one.model_read()
+
+
+async def test_the_members_of_a_channel_approve_and_guests_and_others_in_it_do_not(
+    sqlite_db: Database,
+) -> None:
+    """The roster comes in pages; it is looked up anew after a minute."""
+    async with product(sqlite_db, call("refund", order="A1"), "Done.", tools=[refund]) as one:
+        channel = f"teams:{TENANT}/#{one.teams.channel}"
+        one.core.policies = Policies([Policy(name="ops", approvers=frozenset({channel}))])
+        for number, name in enumerate(("dan", "eve", "fay", "gus"), 4):
+            one.teams.add(name, f"00000000-0000-0000-0000-00000000000{number}")
+        one.teams.people["eve"].role = "guest"
+        one.teams.people["fay"].tenant = OTHER_TENANT
+        await one.mention()
+        card = await one.card("wants to run refund")
+        for who in ("ana", "eve", "fay"):
+            assert (await one.teams.click(who, card, "Approve")).body["statusCode"] == 400
+        assert RAN == []
+        surface = one.core.surfaces["teams"]
+        assert len(await surface.members(TENANT, f"#{one.teams.channel}")) == 5
+        with pytest.raises(DeliveryError, match="no such groups"):
+            await surface.members(TENANT, "@S1")
+        assert "Approved by gus" in str((await one.teams.click("gus", card, "Approve")).body)
+        await one.reads("Done.")
+        assert RAN == ["A1"]
 
 
 async def test_an_approver_who_is_not_in_the_thread_decides_in_their_own_chat(

@@ -43,6 +43,16 @@ class Somebody:
     def member(self) -> str:
         return f"29:{self.user}"
 
+    def told(self) -> dict[str, str]:
+        """As a roster has them."""
+        return {
+            "id": self.member,
+            "name": self.name,
+            "aadObjectId": self.user,
+            "tenantId": self.tenant,
+            "userRole": self.role,
+        }
+
 
 @dataclass
 class Shown:
@@ -133,6 +143,7 @@ class FakeTeams:
                 web.post(conversation + "/activities", self._post),
                 web.put(conversation + "/activities/{id}", self._put),
                 web.get(conversation + "/members/{who}", self._member),
+                web.get(conversation + "/pagedmembers", self._members),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
@@ -359,17 +370,21 @@ class FakeTeams:
             alone = found is not None and self._kind(thread) == "personal"
             if found is None or (alone and thread != self.personal(found.name)):
                 return _refused(404, "MemberNotFoundInConversation")
-            return web.json_response(
-                {
-                    "id": found.member,
-                    "name": found.name,
-                    "aadObjectId": found.user,
-                    "tenantId": found.tenant,
-                    "userRole": found.role,
-                }
-            )
+            return web.json_response(found.told())
 
         return await self._answer(request, "member", done)
+
+    async def _members(self, request: web.Request) -> web.StreamResponse:
+        """A page of everybody; small ones, since a page may hold fewer than asked for."""
+
+        def done() -> web.Response:
+            everybody = list(self.people.values())
+            start = int(request.query.get("continuationToken", "0"))
+            page = everybody[start : start + 3]
+            more = {"continuationToken": str(start + 3)} if everybody[start + 3 :] else {}
+            return web.json_response({"members": [one.told() for one in page], **more})
+
+        return await self._answer(request, "members", done)
 
     async def _answer(
         self, request: web.Request, what: str, done: Callable[[], web.Response]

@@ -86,7 +86,7 @@ async def _tenants(settings: TeamsSettings) -> AsyncIterator[Finding]:
     if settings.tenants:
         yield ok(_TENANTS, f"Conversations of {', '.join(sorted(settings.tenants))} are served.")
     else:
-        yield problem(_TENANTS, "No tenant is served, so nobody is heard: set surfaces.teams.tenant.")
+        yield problem(_TENANTS, "None is served, so nobody is heard: set surfaces.teams.tenant.")
 
 
 async def _approvers(settings: TeamsSettings, people: Sequence[str]) -> AsyncIterator[Finding]:
@@ -95,7 +95,7 @@ async def _approvers(settings: TeamsSettings, people: Sequence[str]) -> AsyncIte
     able = 0
     for key in people:
         if is_group(key):
-            told = f"{key} lets nobody decide: groups of Teams cannot be asked for yet, name people."
+            told = f"{key} lets nobody decide, as groups of Teams cannot be asked yet: name people."
             yield problem(_APPROVERS, told)
             continue
         person = person_of(key)
@@ -114,8 +114,8 @@ async def _approvers(settings: TeamsSettings, people: Sequence[str]) -> AsyncIte
     if not people:
         yield warning(
             _APPROVERS,
-            "No policy names anybody of Teams, so nothing can be approved there: write approvers "
-            f"as {SURFACE}:TENANT/OBJECT.",
+            "No policy names anybody of Teams, so what takes a named approver cannot be approved "
+            f"there: write approvers as {SURFACE}:TENANT/OBJECT.",
         )
     elif able == len(people):
         yield ok(_APPROVERS, f"All {able} whom policies name are of tenants that are served.")

@@ -29,6 +29,9 @@ class PackageOptions(BaseModel):
     revision: int = Field(0, ge=0, le=9_999)
 
 
+_DEFAULTS: Final = PackageOptions()
+
+
 class TeamsOptions(BaseModel):
     """What the configuration file may say."""
 
@@ -40,7 +43,7 @@ class TeamsOptions(BaseModel):
     tenants: tuple[str, ...] = Field((), max_length=100)
     cloud: Literal["public", "gcc", "gcc-high", "dod"] = "public"
     path: str = Field("/api/messages", pattern=r"^/[\w./-]*$")
-    package: PackageOptions = PackageOptions()
+    package: PackageOptions = _DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class TeamsSettings:
     cloud: Cloud
     path: str
     insecure: bool = False
-    package: PackageOptions = PackageOptions()
+    package: PackageOptions = _DEFAULTS
 
     def __repr__(self) -> str:
         return f"TeamsSettings(app_id={self.app_id!r}, path={self.path!r})"

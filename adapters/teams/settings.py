@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -24,9 +24,9 @@ class PackageOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field("Interlock", pattern=r"^\S(?:.*\S)?$", max_length=30)
-    website: str = Field("", pattern=r"^(?:https://\S+)?$", max_length=2048)
-    revision: int = Field(0, ge=0, le=9_999)
+    name: Annotated[str, Field(pattern=r"^\S(?:.*\S)?$", max_length=30)] = "Interlock"
+    website: Annotated[str, Field(pattern=r"^(?:https://\S+)?$", max_length=2048)] = ""
+    revision: Annotated[int, Field(ge=0, le=9_999)] = 0
 
 
 _DEFAULTS: Final = PackageOptions()

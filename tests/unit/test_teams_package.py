@@ -123,7 +123,9 @@ def test_a_manifest_that_says_something_else_has_another_version() -> None:
 # --- What the code uses
 
 SCOPES = {events.CHANNEL: "team", "groupChat": "groupChat", events.PERSONAL: "personal"}
-CALLS = {  # what a call of ours takes besides a bot that is in the conversation
+CALLS: dict[
+    str, set[str]
+] = {  # what a call of ours takes besides a bot that is in the conversation
     "post": set(),
     "edit": set(),
     "whisper": set(),  # every bot may; `supportsTargetedMessages` is to be sent such messages
@@ -214,7 +216,7 @@ def pixels(png: bytes) -> list[list[tuple[int, int, int, int]]]:
         assert data[start] == 0
         line = data[start + 1 : start + 1 + 4 * width]
         rows.append([(*line[at : at + 4],) for at in range(0, len(line), 4)])
-    return rows  # type: ignore[return-value]
+    return rows
 
 
 def chunked(png: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -21,6 +21,7 @@ from bot.card import draw
 from bot.cli_audit import audit_cli
 from bot.cli_options import ConfigOption, JsonOption, ready
 from bot.cli_rules import account, rules_cli
+from bot.cli_teams import teams_cli
 from bot.clock import WallClock
 from bot.config import (
     DEFAULT_PATH,
@@ -58,6 +59,7 @@ database_cli = typer.Typer(no_args_is_help=True, help="The database.")
 cli.add_typer(database_cli, name="db")
 cli.add_typer(audit_cli, name="audit")
 cli.add_typer(rules_cli, name="rules")
+cli.add_typer(teams_cli, name="teams")
 
 out = Console(highlight=False)
 

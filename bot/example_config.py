@@ -59,6 +59,8 @@ agent = "ops"
 # agent = "ops"
 # app_id = "11111111-2222-3333-4444-555555555555"   # of your Azure Bot
 # tenant = "aaaaaaaa-0000-0000-0000-00000000000a"   # that it is registered in
+# [surfaces.teams.package]                           # of `interlock teams package`
+# website = "https://wiki.example.com/interlock"     # tells your people about the bot
 
 # The web server: /healthz, /readyz, and /slack/events in HTTP mode.
 [server]

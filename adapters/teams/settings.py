@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -14,7 +14,22 @@ from bot.loopback import INSECURE_LOCAL
 from bot.secrets import ConfigError, secret
 
 PASSWORD: Final = "TEAMS_APP_PASSWORD"
-_GUID: Final = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
+_APP_ID: Final = "the Microsoft App ID of your Azure Bot"
+GUID: Final = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
+
+
+class PackageOptions(BaseModel):
+    """The app that is uploaded to Teams (adapters.teams.package). `website` tells people about the
+    bot; `revision` grows with each package that says something else."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(pattern=r"^\S(?:.*\S)?$", max_length=30)] = "Interlock"
+    website: Annotated[str, Field(pattern=r"^(?:https://\S+)?$", max_length=2048)] = ""
+    revision: Annotated[int, Field(ge=0, le=9_999)] = 0
+
+
+_DEFAULTS: Final = PackageOptions()
 
 
 class TeamsOptions(BaseModel):
@@ -28,6 +43,7 @@ class TeamsOptions(BaseModel):
     tenants: tuple[str, ...] = Field((), max_length=100)
     cloud: Literal["public", "gcc", "gcc-high", "dod"] = "public"
     path: str = Field("/api/messages", pattern=r"^/[\w./-]*$")
+    package: PackageOptions = _DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +58,7 @@ class TeamsSettings:
     cloud: Cloud
     path: str
     insecure: bool = False
+    package: PackageOptions = _DEFAULTS
 
     def __repr__(self) -> str:
         return f"TeamsSettings(app_id={self.app_id!r}, path={self.path!r})"
@@ -53,17 +70,12 @@ def read(options: Mapping[str, object]) -> TeamsSettings:
     insecure = rest.get("insecure_local") is INSECURE_LOCAL  # no file can say this
     if insecure:
         del rest["insecure_local"]
-    try:
-        given = TeamsOptions.model_validate(rest)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(["surfaces.teams", *map(str, first["loc"])])
-        raise ConfigError(f"{where} is wrong: {first['msg']}.") from None
+    given = _given(rest)
     app_id, tenant = given.app_id.lower(), given.tenant.lower()
     tenants = frozenset(one.lower() for one in given.tenants) | ({tenant} if tenant else set())
     password = secret(PASSWORD) or ""
     if not insecure:
-        _needed("app_id", app_id, "the Microsoft App ID of your Azure Bot")
+        _needed("app_id", app_id, _APP_ID)
         _needed("tenant", tenant, "the id of the tenant that your Azure Bot is registered in")
         for one in tenants:
             _needed("tenants", one, "ids of tenants")
@@ -75,10 +87,33 @@ def read(options: Mapping[str, object]) -> TeamsSettings:
                 'use surfaces.teams.type = "managed-identity".'
             )
     return TeamsSettings(
-        app_id, tenant, password, tenants, CLOUDS[given.cloud], given.path, insecure
+        app_id,
+        tenant,
+        password,
+        tenants,
+        CLOUDS[given.cloud],
+        given.path,
+        insecure,
+        given.package,
     )
 
 
+def read_package(options: Mapping[str, object]) -> tuple[str, PackageOptions]:
+    """The app id and what its package says, which takes no secret. Raises ConfigError."""
+    given = _given(options)
+    _needed("app_id", given.app_id.lower(), _APP_ID)
+    return given.app_id.lower(), given.package
+
+
+def _given(options: Mapping[str, object]) -> TeamsOptions:
+    try:
+        return TeamsOptions.model_validate(options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(["surfaces.teams", *map(str, first["loc"])])
+        raise ConfigError(f"{where} is wrong: {first['msg']}.") from None
+
+
 def _needed(name: str, value: str, what: str) -> None:
-    if not re.fullmatch(_GUID, value):
+    if not re.fullmatch(GUID, value):
         raise ConfigError(f"surfaces.teams.{name} is missing or wrong: set it to {what}.")

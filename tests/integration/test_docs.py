@@ -99,6 +99,12 @@ async def test_a_command_of_the_docs_does_what_it_says(command: str, workspace: 
                 await _console(words[1:], workspace, env)
             case ["python", *rest]:
                 await _run([sys.executable, *rest], workspace, env)
+            case ["interlock", "teams", *_]:
+                sections = [one for _, one in _blocks("toml") if "[surfaces.teams.package]" in one]
+                with (workspace / "interlock.toml").open("a") as config:
+                    config.write("\n".join(sections))
+                await _forked(words[1:], workspace, env)
+                assert (workspace / "interlock-teams.zip").exists()
             case ["interlock", "audit", "verify", name]:
                 seal = ["audit", "seal", name, "--before", "2026-07-01"]
                 for rest in (["db", "upgrade"], seal, words[1:]):

@@ -386,16 +386,17 @@ async def test_doctor_says_what_is_wrong(
 ) -> None:
     async with FakeTeams() as teams, running(teams, StubEntry(), sqlite_db) as surface:
         healthy = await surface.check([], [])
-        assert [one.health for one in healthy] == [Health.OK, Health.OK]
+        assert [one.health for one in healthy][:2] == [Health.OK, Health.OK]
     Entra.forget()
     Entra.refusing = True
     async with FakeTeams() as teams, running(teams, StubEntry(), sqlite_db) as surface:
         teams.keys = []
         await world_says(teams)
         found = await surface.check([], [])
-        assert found[-1].health is Health.PROBLEM
+        [token] = [one for one in found if one.what == "Teams token"]
+        assert token.health is Health.PROBLEM
         assert "s3cret" not in str(found) + caplog.text
-        assert "TEAMS_APP_PASSWORD" in found[-1].sentence
+        assert "TEAMS_APP_PASSWORD" in token.sentence
 
 
 async def world_says(teams: FakeTeams) -> None:

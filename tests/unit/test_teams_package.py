@@ -132,6 +132,7 @@ CALLS: dict[
     "typing": set(),
     "open": set(),
     "member": set(),  # of the conversation's own roster; no permission of Graph
+    "members": set(),  # likewise
 }
 USED = {  # what in the code takes a part of the manifest, and which
     r"graph\.microsoft\.(?:com|us)": "authorization",

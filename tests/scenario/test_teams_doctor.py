@@ -101,7 +101,7 @@ async def test_a_package_that_cannot_be_built_is_no_obstacle(
         (f"teams:{TENANT}/ana@example.com", Health.PROBLEM, "is nobody"),
         ("teams:contoso/00000000-0000-0000-0000-000000000001", Health.PROBLEM, "is nobody"),
         (f"teams:{TENANT}/AAAAAAAA-0000-0000-0000-000000000001", Health.PROBLEM, "lower case"),
-        (f"teams:{TENANT}/@leads", Health.PROBLEM, "groups of Teams"),
+        (f"teams:{TENANT}/@leads", Health.PROBLEM, "no such groups"),
         (
             f"teams:{OTHER_TENANT}/00000000-0000-0000-0000-000000000001",
             Health.WARNING,

@@ -9,7 +9,7 @@ demo: $(INSTALLED)  ## the main job on the embedded default
 	@$(BIN)/interlock demo
 
 test: $(INSTALLED)
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 conformance: $(INSTALLED)  ## the MCP client against the protocol's own suite; needs npm
 	@$(BIN)/python -m tests.conformance.run

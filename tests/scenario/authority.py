@@ -154,7 +154,7 @@ SENTENCES: Final = {
     "m": "You are not among the rule makers of",
     "p": "Standing rules are made by people of this organisation only.",
     "q": "Standing rules are revoked by people of this organisation only.",
-    "v": "Only who made this rule, a rule maker or an approver of the tool can revoke it.",
+    "v": "Only who made this rule",
     "k": "Where must be one of",  # which are for who may make such a rule
 }
 

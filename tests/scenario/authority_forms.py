@@ -76,7 +76,7 @@ async def make_rule(one: Try) -> str:
         return await _carried(one, standing.NEW, standing.RULE, _MADE)
     await new_rule(one)
     made = {"Tool": "refund", "What becomes of its calls": "It is refused"}
-    return await _both(one, made | {"Only when": "order=none"})
+    return await _both(one, made | {"Only when": "who=made\norder=none"})
 
 
 async def revoke(one: Try) -> None:

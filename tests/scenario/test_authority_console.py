@@ -89,7 +89,10 @@ def rule_of(maker: Actor) -> RuleRow:
         server="",
         schema_digest="",
         effect=Effect.DENY,
-        conditions=[Condition("order", Comparison.EQUAL, "none").to_json()],
+        conditions=[
+            Condition("who", Comparison.EQUAL, "made").to_json(),
+            Condition("order", Comparison.EQUAL, "none").to_json(),
+        ],
         scope=Scope.ORGANISATION,
         scope_key=f"{maker.surface}:{maker.organisation}",
         created_by=maker.key,

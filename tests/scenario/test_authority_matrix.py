@@ -88,7 +88,10 @@ class Floor:
             server="",
             schema_digest="",
             effect=Effect.DENY,
-            conditions=[Condition("order", Comparison.EQUAL, "none").to_json()],
+            conditions=[
+                Condition("who", Comparison.EQUAL, "made").to_json(),
+                Condition("order", Comparison.EQUAL, "none").to_json(),
+            ],
             scope=Scope.ORGANISATION,
             scope_key="slack:T1",
             created_by=maker.key,

@@ -250,7 +250,7 @@ async def test_who_makes_no_rules_has_neither_the_button_nor_what_is_behind_it(
         theirs = await shows(one.slack, CYN)
         theirs.body["blocks"] = mine.body["blocks"]
         await one.slack.click_view(CYN, theirs, "Revoke")
-        await shows(one.slack, CYN, "Only who made this rule, a rule maker")
+        await shows(one.slack, CYN, "Only who made this rule")
         assert await kept(sqlite_db) == [rule]
 
 

@@ -214,7 +214,12 @@ async def _activity(request: web.Request) -> Mapping[str, Any]:
     """The body. Raises Refused."""
     if request.content_type != "application/json":
         raise Refused(415, "it is no JSON")
-    raw = await request.read()
+    try:
+        raw = await request.read()
+    except web.HTTPException:  # it is larger than the server takes
+        raise
+    except Exception:  # what aiohttp and zlib raise where the encoding is not what it is said to be
+        raise Refused(400, "its body is broken") from None
     if len(raw) > limits.BODY_BYTES:
         raise Refused(413, "it is too large")
     try:

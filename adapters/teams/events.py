@@ -160,7 +160,7 @@ def _edited(activity: Mapping[str, Any], tenant: str, *, deleted: bool) -> Edite
     conversation, root = _conversation(activity, tenant)
     source = _id(activity, "id")
     at = activity.get("timestamp")
-    how = "deleted" if deleted else f"edited/{at if isinstance(at, str) else ''}"
+    how = "deleted" if deleted else f"edited/{_storable(at) if isinstance(at, str) else ''}"
     change = Changed(
         keys=(_key(conversation, f"{source}/{how}"),),
         place=_place(conversation, root or source),

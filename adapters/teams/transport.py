@@ -77,7 +77,7 @@ class TeamsSurface:
         self._commands = Commands(entry, self._delivery, self._people)
         self._typing = Typing(self._delivery, clock)
         self._redeliveries = Redeliveries(clock)
-        self._noted: dict[Conversation, float] = {}
+        self._noted: dict[tuple[str, str], tuple[Conversation, float]] = {}
         self._listening = False
 
     # Out
@@ -233,15 +233,16 @@ class TeamsSurface:
         if not present.gone:
             await self._note(conversation)
             return
-        self._noted.pop(conversation, None)
+        self._noted.pop((conversation.organisation, conversation.channel), None)
         await self._conversations.forget(conversation.organisation, conversation.channel)
         log.warning("Teams: the bot was removed from a conversation.")
 
     async def _note(self, conversation: Conversation) -> None:
-        now = self._clock.now()
-        if now - self._noted.get(conversation, 0.0) < limits.NOTED_SECONDS:
+        key, now = (conversation.organisation, conversation.channel), self._clock.now()
+        known, noted_at = self._noted.get(key, (None, 0.0))
+        if known == conversation and now - noted_at < limits.NOTED_SECONDS:
             return
         await self._conversations.note(conversation, now)
         if len(self._noted) >= _MOST:
             self._noted.clear()
-        self._noted[conversation] = now
+        self._noted[key] = (conversation, now)

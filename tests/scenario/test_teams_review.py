@@ -24,3 +24,15 @@ async def test_a_body_that_is_not_encoded_as_it_says_is_refused(
     raw = json.dumps(world.message()).encode()
     answer = await world.teams.deliver(None, raw=raw, **{"Content-Encoding": encoding})
     assert answer.status == 400
+
+
+async def test_a_bot_that_was_removed_and_comes_back_speaks_again(world: World) -> None:
+    await world.teams.say("ana", world.thread, "one")
+    gone = world.teams.activity(
+        "ana", world.teams.channel, type="installationUpdate", action="remove"
+    )
+    del gone["conversation"]["conversationType"]
+    assert (await world.teams.deliver(gone)).status == 200
+    await world.teams.say("ana", world.thread, "two")
+    await world.surface.post(Place("teams", TENANT, world.teams.channel, "1699"), Reply("x"), "n")
+    assert world.teams.in_thread(world.thread)

@@ -153,7 +153,8 @@ class TeamsSurface:
                 keys.cancel()
             await self._typing.stop()
             await self._background.finish(_LAST_SECONDS)
-            self._adapter.stop()
+            # Nobody is heard any more, but what runs speaks until it has ended (bot.app): the
+            # threads of the adapter end with the process.
 
     async def _try_token(self) -> None:
         """Says at once what would else be found out at the first answer."""

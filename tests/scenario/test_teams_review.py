@@ -36,3 +36,14 @@ async def test_a_bot_that_was_removed_and_comes_back_speaks_again(world: World) 
     await world.teams.say("ana", world.thread, "two")
     await world.surface.post(Place("teams", TENANT, world.teams.channel, "1699"), Reply("x"), "n")
     assert world.teams.in_thread(world.thread)
+
+
+async def test_what_runs_at_the_end_can_still_speak(
+    sqlite_db: Database, entra: type[Entra]
+) -> None:
+    async with FakeTeams() as teams:
+        thread = f"{teams.channel};messageid=1699"
+        async with running(teams, StubEntry(), sqlite_db) as surface:
+            await teams.say("ana", thread, "one")
+        await surface.post(Place("teams", TENANT, teams.channel, "1699"), Reply("the end"), "n")
+        assert [one.text for one in teams.in_thread(thread)] == ["<p>the end</p>"]

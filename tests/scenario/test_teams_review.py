@@ -47,3 +47,12 @@ async def test_what_runs_at_the_end_can_still_speak(
             await teams.say("ana", thread, "one")
         await surface.post(Place("teams", TENANT, teams.channel, "1699"), Reply("the end"), "n")
         assert [one.text for one in teams.in_thread(thread)] == ["<p>the end</p>"]
+
+
+async def test_unauthenticated_requests_are_not_taken_from_a_tunnel(
+    sqlite_db: Database, entra: type[Entra]
+) -> None:
+    async with FakeTeams() as teams, running(teams, StubEntry(), sqlite_db, insecure=True):
+        sent = teams.said("ana", f"{teams.channel};messageid=1699", "one")
+        for named in ({"X-Forwarded-For": "203.0.113.9"}, {"Host": "evil.test"}):
+            assert (await teams.deliver(sent, token=None, **named)).status == 403

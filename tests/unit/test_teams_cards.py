@@ -12,6 +12,7 @@ from adapters.teams.cards import activity, draw, size
 from adapters.teams.people import Member
 from bot.card import Argument, Card, CardState, Kind, TaskCard
 from bot.field import Choice, Field, FieldType, Format, coerce
+from bot.group import GroupCard
 from bot.surface import Place, Reply
 from bot.text import visible
 from tests import hostile
@@ -122,7 +123,7 @@ def test_hostile_text_is_shown_and_does_nothing(text: str) -> None:
             if run["type"] == "TextRun":
                 assert "<at>" not in run["text"]
                 shown = run["text"].replace("<\u200b", "<")
-                assert visible(shown) == shown
+                assert visible(shown, part=True) == shown
     first = text.split("\n")[0].split("\t")[0]
     if first.isascii() and first.isprintable() and "<at" not in first and "  " not in first:
         assert first.strip() in text_of(draw(one, PLACE))
@@ -218,3 +219,27 @@ def test_a_message_is_summed_up_for_notifications() -> None:
     )  # fmt: skip
     assert faults(activity(task, PLACE)["attachments"][0]["content"]) == []
     assert activity(Reply("a **b**"), PLACE)["text"] == "<p>a <strong>b</strong></p>"
+
+
+def test_a_line_of_a_text_is_read_as_a_part_of_it() -> None:
+    told = "с сору hello\nhello Привет"  # by itself the first line would be taken for Latin
+    assert visible(told) == told
+    assert told in text_of(draw(card(message=told), PLACE))
+    for whole in ("sign in to раураӏ", "gооgle"):
+        escaped = visible(whole)
+        assert "⟨U+" in escaped
+        task = TaskCard(
+            nonce="n",
+            version=1,
+            state=CardState.OPEN,
+            title=whole,
+            agent="a",
+            tool="t",
+            status="working",
+            message=whole,
+        )
+        group = GroupCard(nonce="n", version=1, title=whole, agent="a", cards=(card(title=whole),))
+        for content in (task, group, card(title=whole, deciders=(f"teams:t/{whole}",))):
+            shown = activity(content, PLACE)
+            assert whole not in str(shown)
+            assert escaped in shown["summary"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, assert_never
 
 from adapters.teams import forms, limits
@@ -258,19 +258,7 @@ def _deciders(card: Card, names: Names) -> tuple[list[Element], list[Element]]:
     if not card.deciders:
         nobody = f"Nobody may {what}: no approver is configured."
         return [_runs((nobody, True))], []
-    mentioned: dict[str, Element] = {}
-    others: list[str] = []
-    for key in card.deciders[:_DECIDERS]:
-        member = names.get(key)
-        name = _UNSAFE_IN_NAME.sub(" ", visible(member.name)).strip()[:_NAME] if member else ""
-        if member is None or not name:
-            others.append(whole(key, 200))
-            continue
-        text = f"<at>{name}</at>"
-        known = {"id": member.id, "name": name}
-        mentioned[text] = {"type": "mention", "text": text, "mentioned": known}
-    if len(card.deciders) > _DECIDERS:
-        others.append(f"{len(card.deciders) - _DECIDERS} more")
+    mentioned, others = _mentions(card.deciders, names)
     head = f"Who may {what}: "
     drawn: list[Element] = []
     if mentioned:
@@ -280,6 +268,24 @@ def _deciders(card: Card, names: Names) -> tuple[list[Element], list[Element]]:
     if others:
         drawn.append(_runs((head, True), (", ".join(others), False)))
     return drawn, list(mentioned.values())
+
+
+def _mentions(keys: Sequence[str], names: Names) -> tuple[dict[str, Element], list[str]]:
+    """The mentions of these people with their entities, and the others as text."""
+    mentioned: dict[str, Element] = {}
+    others: list[str] = []
+    for key in keys[:_DECIDERS]:
+        member = names.get(key)
+        name = _UNSAFE_IN_NAME.sub(" ", visible(member.name)).strip()[:_NAME] if member else ""
+        text = f"<at>{name}</at>"
+        if member is None or not name or text in mentioned:  # of two with one name, Teams finds one
+            others.append(whole(key, 200))
+            continue
+        known = {"id": member.id, "name": name}
+        mentioned[text] = {"type": "mention", "text": text, "mentioned": known}
+    if len(keys) > _DECIDERS:
+        others.append(f"{len(keys) - _DECIDERS} more")
+    return mentioned, others
 
 
 def _requested(card: Card, names: Names) -> str:

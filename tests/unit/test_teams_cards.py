@@ -243,3 +243,16 @@ def test_a_line_of_a_text_is_read_as_a_part_of_it() -> None:
             shown = activity(content, PLACE)
             assert whole not in str(shown)
             assert escaped in shown["summary"]
+
+
+def test_of_two_approvers_with_one_name_both_stand_on_the_card() -> None:
+    other = BEN[:-1] + "7"
+    names = {
+        BEN: Member("29:a", BEN[-36:], TENANT, "Ben", guest=False),
+        other: Member("29:b", other[-36:], TENANT, "Ben", guest=False),
+    }
+    drawn = draw(card(deciders=(BEN, other)), PLACE, names)
+    assert faults(drawn) == []
+    (entity,) = drawn["msteams"]["entities"]
+    assert entity["mentioned"]["id"] == "29:a"
+    assert other in text_of(drawn)

@@ -5,6 +5,7 @@ A card is the same for everybody, and what a button sends back names a question 
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +64,7 @@ def activity(
     match content:
         case Reply():
             told = f"{content.text}\n\n*{REPEATED}*" if repeated else content.text
-            return text_message(told)
+            return _addressed(text_message(told), content.mentions, names)
         case File():
             return text_message(f"The file `{content.name}` cannot be shown in Teams yet.")
         case Card():
@@ -79,6 +80,18 @@ def activity(
         "type": "message",
         "summary": whole(" ".join(summary.split()), limits.SUMMARY),
         "attachments": [{"contentType": TYPE, "content": shown}],
+    }
+
+
+def _addressed(message: Element, whom: Sequence[str], names: Names) -> Element:
+    """The message with mentions of those who are to read it, and the others by key."""
+    if not whom:
+        return message
+    mentioned, others = _mentions(whom, names)
+    named = ", ".join([*mentioned, *map(html.escape, others)])
+    return message | {
+        "text": f"<p>{named}</p>\n{message['text']}",
+        "entities": list(mentioned.values()),
     }
 
 

@@ -197,6 +197,8 @@ class Delivery:
             names = await self._people.mentioned(content.deciders, conversation)
             if content.thread is not None and content.thread != place:
                 names |= await self._names_there(content.thread, content.askers)
+        elif isinstance(content, Reply):
+            names = await self._people.mentioned(content.mentions, conversation)
         shown = await asyncio.to_thread(cards.activity, content, place, names, repeated=repeated)
         if utf16(str(shown.get("text", ""))) > 4 * limits.TEXT_BYTES:
             raise DeliveryError("Teams: the text is too long for a message", permanent=True)

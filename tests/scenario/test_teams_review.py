@@ -10,7 +10,7 @@ from bot.surface import Place, Reply
 from storage.database import Database
 from tests.fakes.teams import TENANT, Entra, FakeTeams
 from tests.scenario.slack_world import StubEntry
-from tests.scenario.teams_world import entra, running
+from tests.scenario.teams_world import entra, person, running
 from tests.scenario.test_teams_transport import World, world
 
 __all__ = ["entra", "world"]
@@ -56,3 +56,13 @@ async def test_unauthenticated_requests_are_not_taken_from_a_tunnel(
         sent = teams.said("ana", f"{teams.channel};messageid=1699", "one")
         for named in ({"X-Forwarded-For": "203.0.113.9"}, {"Host": "evil.test"}):
             assert (await teams.deliver(sent, token=None, **named)).status == 403
+
+
+async def test_a_reminder_reaches_those_who_may_decide(world: World) -> None:
+    await world.teams.say("ana", world.thread, "one")
+    reminder = Reply("Still waiting.", mentions=(person("ben", world.teams), "slack:T1/U1"))
+    await world.surface.post(Place("teams", TENANT, world.teams.channel, "1699"), reminder, "n")
+    (shown,) = world.teams.in_thread(world.thread)
+    (entity,) = shown.activity["entities"]
+    assert entity["mentioned"]["id"] == world.teams.people["ben"].member
+    assert shown.text == "<p><at>ben</at>, slack:T1/U1</p>\n<p>Still waiting.</p>"

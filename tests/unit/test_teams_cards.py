@@ -256,3 +256,19 @@ def test_of_two_approvers_with_one_name_both_stand_on_the_card() -> None:
     (entity,) = drawn["msteams"]["entities"]
     assert entity["mentioned"]["id"] == "29:a"
     assert other in text_of(drawn)
+
+
+def test_a_reminder_mentions_those_who_may_decide() -> None:
+    told = Reply("Still waiting: <at>all</at>.", mentions=(BEN, "slack:T1/U<at>x</at>"))
+    ben = Member("29:ben", BEN[-36:], TENANT, "Ben", guest=False)
+    shown = activity(told, PLACE, {BEN: ben})
+    assert shown["entities"] == [
+        {
+            "type": "mention",
+            "text": "<at>Ben</at>",
+            "mentioned": {"id": "29:ben", "name": "Ben"},
+        }
+    ]
+    assert shown["text"].startswith("<p><at>Ben</at>, slack:T1/U&lt;")
+    assert shown["text"].count("<at>") == 1
+    assert "entities" not in activity(Reply("Done."), PLACE, {BEN: ben})

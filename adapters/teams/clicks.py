@@ -17,6 +17,7 @@ from adapters.teams import cards, forms, limits
 from adapters.teams.delivery import Delivery
 from adapters.teams.events import Pressed
 from adapters.teams.people import People, Unknown
+from adapters.teams.text import whole
 from bot.background import Background
 from bot.card import Card
 from bot.remember import THREAD
@@ -156,7 +157,7 @@ def _message(sentence: str) -> Body:
     return {
         "statusCode": 200,
         "type": "application/vnd.microsoft.activity.message",
-        "value": sentence,
+        "value": whole(sentence, limits.NOTE),
     }
 
 
@@ -164,5 +165,5 @@ def _refusal(sentence: str) -> Body:
     return {
         "statusCode": 400,
         "type": "application/vnd.microsoft.error",
-        "value": {"code": "Refused", "message": sentence},
+        "value": {"code": "Refused", "message": whole(sentence, limits.NOTE)},
     }

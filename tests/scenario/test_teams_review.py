@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from bot.surface import Place, Reply
+from bot.card import Card, CardState, Kind
+from bot.surface import Place, Reply, Response
 from storage.database import Database
 from tests.fakes.teams import TENANT, Entra, FakeTeams
 from tests.scenario.slack_world import StubEntry
@@ -66,3 +67,24 @@ async def test_a_reminder_reaches_those_who_may_decide(world: World) -> None:
     (entity,) = shown.activity["entities"]
     assert entity["mentioned"]["id"] == world.teams.people["ben"].member
     assert shown.text == "<p><at>ben</at>, slack:T1/U1</p>\n<p>Still waiting.</p>"
+
+
+async def test_what_a_clicker_is_told_hides_nothing(world: World) -> None:
+    await world.teams.say("ana", world.thread, "one")
+    place = Place("teams", TENANT, world.teams.channel, "1699")
+    card = Card(
+        nonce="n",
+        version=1,
+        kind=Kind.APPROVAL,
+        state=CardState.OPEN,
+        title="ops wants to run refund",
+        agent="ops",
+    )
+    await world.surface.post(place, card, "n")
+    (shown,) = world.teams.in_thread(world.thread)
+    world.entry.answer = Response(done=False, sentence="Declined by B\u202een <at>all</at>.")
+    refused = await world.teams.click("ben", shown, "Approve")
+    assert refused.body["value"]["message"] == "Declined by B⟨U+202E⟩en <\u200bat>all<\u200b/at>."
+    world.entry.answer = Response(done=True, sentence="1 of 2 approved: B\u202een.")
+    told = await world.teams.click("ben", shown, "Approve")
+    assert told.body["value"] == "1 of 2 approved: B⟨U+202E⟩en."

@@ -183,8 +183,8 @@ class TeamsSurface:
                 case None:
                     return web.Response(status=400 if activity["type"] == "invoke" else 200)
                 case Pressed():
-                    with contextlib.suppress(DatabaseUnavailable):  # who clicked is told of it
-                        await self._note(event.conversation)
+                    # Beside it: nothing of the time that Teams waits is spent on it.
+                    self._background.start(self._note_if_possible(event.conversation))
                     body = await self._clicks.press(event)
                     return web.Response() if body is None else web.json_response(body)
                 case Heard():
@@ -237,6 +237,10 @@ class TeamsSurface:
         self._noted.pop((conversation.organisation, conversation.channel), None)
         await self._conversations.forget(conversation.organisation, conversation.channel)
         log.warning("Teams: the bot was removed from a conversation.")
+
+    async def _note_if_possible(self, conversation: Conversation) -> None:
+        with contextlib.suppress(DatabaseUnavailable):
+            await self._note(conversation)
 
     async def _note(self, conversation: Conversation) -> None:
         key, now = (conversation.organisation, conversation.channel), self._clock.now()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -88,3 +89,27 @@ async def test_what_a_clicker_is_told_hides_nothing(world: World) -> None:
     world.entry.answer = Response(done=True, sentence="1 of 2 approved: B\u202een.")
     told = await world.teams.click("ben", shown, "Approve")
     assert told.body["value"] == "1 of 2 approved: B⟨U+202E⟩en."
+
+
+async def test_a_click_is_answered_while_the_conversation_is_still_being_noted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = asyncio.Event()
+
+    async def note(*_: object) -> None:
+        await busy.wait()
+
+    monkeypatch.setattr(world.surface._conversations, "note", note)
+    pressed = world.teams.activity(
+        "ben",
+        world.thread,
+        type="invoke",
+        name="adaptiveCard/action",
+        value={"action": {"verb": "approve", "data": {"interlock": "n"}}},
+    )
+    try:
+        async with asyncio.timeout(2):
+            assert (await world.teams.deliver(pressed)).status == 200
+    finally:
+        busy.set()
+    assert len(world.entry.decisions) == 1

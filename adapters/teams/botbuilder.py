@@ -190,6 +190,8 @@ class SafeAdapter(CloudAdapter):  # type: ignore[misc]
         except ClientRequestError as error:
             name = type(error.inner_exception).__name__
             raise NoAnswer(name, sent=not _never_left(error.inner_exception)) from None
+        except Exception as error:  # such as what msrest makes of a redirection
+            raise NoAnswer(type(error).__name__, sent=True) from None
         try:
             told = json.loads(answer.content or b"{}")
         except (ValueError, RecursionError):

@@ -10,6 +10,7 @@ TEXT_BYTES: Final = 20_000  # of a message's text in UTF-16
 SUMMARY: Final = 300  # characters of what a notification shows
 TITLE: Final = 300
 CHOICE: Final = 200
+NAME: Final = 200  # what is kept of the name of a person; Entra gives them up to 256
 NOTE: Final = 2_000  # what is taken of a note
 INPUT: Final = 4_000  # what a text input takes
 

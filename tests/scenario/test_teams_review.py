@@ -8,7 +8,7 @@ import json
 import pytest
 
 from bot.card import Card, CardState, Kind
-from bot.surface import Place, Reply, Response
+from bot.surface import DeliveryError, Place, Reply, Response
 from storage.database import Database
 from tests.fakes.teams import TENANT, Entra, FakeTeams
 from tests.scenario.slack_world import StubEntry
@@ -113,3 +113,21 @@ async def test_a_click_is_answered_while_the_conversation_is_still_being_noted(
     finally:
         busy.set()
     assert len(world.entry.decisions) == 1
+
+
+async def test_a_redirection_is_an_answer_that_did_not_come(world: World) -> None:
+    await world.teams.say("ana", world.thread, "one")
+    world.teams.fail_next("post", 301)
+    with pytest.raises(DeliveryError) as failed:
+        await world.surface.post(
+            Place("teams", TENANT, world.teams.channel, "1699"), Reply("x"), "n"
+        )
+    assert failed.value.maybe_sent
+    assert world.teams.messages == []
+
+
+async def test_a_name_is_one_that_every_database_keeps(world: World) -> None:
+    world.teams.people["ana"].name = "A\x00" + "b" * 300
+    await world.teams.say("ana", world.thread, "one")
+    (message,) = world.entry.messages
+    assert message.actor.name == "A\ufffd" + "b" * 198

@@ -14,7 +14,7 @@ from bot.loopback import INSECURE_LOCAL
 from bot.secrets import ConfigError, secret
 
 PASSWORD: Final = "TEAMS_APP_PASSWORD"
-_GUID: Final = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
+GUID: Final = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 
 
 class TeamsOptions(BaseModel):
@@ -80,5 +80,5 @@ def read(options: Mapping[str, object]) -> TeamsSettings:
 
 
 def _needed(name: str, value: str, what: str) -> None:
-    if not re.fullmatch(_GUID, value):
+    if not re.fullmatch(GUID, value):
         raise ConfigError(f"surfaces.teams.{name} is missing or wrong: set it to {what}.")

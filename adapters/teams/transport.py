@@ -131,7 +131,7 @@ class TeamsSurface:
         return self._listening and (self._settings.insecure or self._adapter.keys.good)
 
     async def check(self, places: Sequence[Place], people: Sequence[str]) -> list[Finding]:
-        return await doctor.examine(self._adapter, self._settings)
+        return await doctor.examine(self._adapter, self._settings, people)
 
     async def run(self, started: asyncio.Event) -> None:
         if self._settings.insecure:

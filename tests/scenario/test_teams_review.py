@@ -131,3 +131,17 @@ async def test_a_name_is_one_that_every_database_keeps(world: World) -> None:
     await world.teams.say("ana", world.thread, "one")
     (message,) = world.entry.messages
     assert message.actor.name == "A\ufffd" + "b" * 198
+
+
+async def test_doctor_names_approvers_who_can_never_decide(
+    sqlite_db: Database, entra: type[Entra]
+) -> None:
+    async with FakeTeams() as teams:
+        ben = person("ben", teams)
+        group = f"teams:{TENANT}/@0000"
+        async with running(teams, StubEntry(), sqlite_db) as surface:
+            found = await surface.check([], [ben, ben.upper().replace("TEAMS", "teams"), group])
+    wrong = [one.sentence for one in found if one.what == "Teams approvers"]
+    assert len(wrong) == 2
+    assert "lower case" in wrong[0]
+    assert wrong[1].startswith(f"{group}: groups of Teams")

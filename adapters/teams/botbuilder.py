@@ -172,9 +172,13 @@ class SafeAdapter(CloudAdapter):  # type: ignore[misc]
     ) -> Answer:
         """One request with our token, whatever the answer. The caller has checked the address.
         Raises NoToken and NoAnswer."""
-        answer: Answer = await self._in_thread(
-            lambda: self._call(verb, url, body, dict(query or {}))
-        )
+        try:
+            async with asyncio.timeout(limits.CALL_MOST_SECONDS):  # MSAL itself waits for ever
+                answer: Answer = await self._in_thread(
+                    lambda: self._call(verb, url, body, dict(query or {}))
+                )
+        except TimeoutError:
+            raise NoAnswer("no answer in time", sent=True) from None
         return answer
 
     def _call(

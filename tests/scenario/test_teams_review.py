@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import pytest
 
+from adapters.teams import limits
 from bot.card import Card, CardState, Kind
 from bot.surface import DeliveryError, Place, Reply, Response
 from storage.database import Database
@@ -24,7 +26,7 @@ async def test_a_body_that_is_not_encoded_as_it_says_is_refused(
     world: World, encoding: str
 ) -> None:
     raw = json.dumps(world.message()).encode()
-    answer = await world.teams.deliver(None, raw=raw, **{"Content-Encoding": encoding})
+    answer = await world.teams.deliver(None, "", raw, **{"Content-Encoding": encoding})
     assert answer.status == 400
 
 
@@ -145,3 +147,19 @@ async def test_doctor_names_approvers_who_can_never_decide(
     assert len(wrong) == 2
     assert "lower case" in wrong[0]
     assert wrong[1].startswith(f"{group}: groups of Teams")
+
+
+async def test_a_token_that_does_not_come_holds_nobody_up_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.teams.say("ana", world.thread, "one")
+    free = threading.Event()
+    monkeypatch.setattr(limits, "CALL_MOST_SECONDS", 0.05)
+    monkeypatch.setattr(Entra, "acquire_token_silent", lambda *_a, **_b: free.wait(5) and None)
+    try:
+        with pytest.raises(DeliveryError, match="in time"):
+            await world.surface.post(
+                Place("teams", TENANT, world.teams.channel, "1699"), Reply("x"), "n"
+            )
+    finally:
+        free.set()

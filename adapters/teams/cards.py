@@ -109,6 +109,11 @@ def draw(card: Card, place: Place, names: Names = NOBODY, *, repeated: bool = Fa
     return _plain_card([*told, *([_buttons([_decline(card)])] if card.open else [])])
 
 
+def offers(card: Element, verb: str) -> bool:
+    """Whether a card that was drawn has the button of this verb."""
+    return any(one.get("verb") == verb for part in card["body"] for one in part.get("actions", ()))
+
+
 def size(card: Element) -> int:
     return len(json.dumps(card, ensure_ascii=False).encode("utf-8", "replace"))
 

@@ -30,6 +30,9 @@ _UNKNOWN: Final = "Teams did not say who you are just now, so nothing was done: 
 _UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
 _BROKEN: Final = "Something went wrong here. If the card still has its buttons, please try again."
 _NOT_OURS: Final = "This button is none of this version of the bot."
+_NOT_OFFERED: Final = (
+    "This card does not offer that: not all of it can be read here, or the policy has changed."
+)
 _LATER: Final = "It is being recorded; the card shows what came of it."
 _RECORDED: Final = "It is recorded."
 
@@ -114,6 +117,8 @@ class Clicks:
             case _:
                 log.warning("A click on a button that is none of ours was ignored.")
                 return _Outcome(_NOT_OURS, refused=True)
+        if verb is Verb.APPROVE and not await self._offered(pressed, actor):
+            return _Outcome(_NOT_OFFERED, refused=True)
         answer = await self._entry.decide(
             Decision(
                 nonce=pressed.nonce,
@@ -126,6 +131,15 @@ class Clicks:
             )
         )
         return _told(answer)
+
+    async def _offered(self, pressed: Pressed, actor: Actor) -> bool:
+        """Whether the card has that button there, where not all can be read of every call: a
+        client may send what it was not offered. What is wrong otherwise is for `decide` to say."""
+        look = await self._entry.look(pressed.nonce, Verb.APPROVE, actor, place=pressed.place)
+        if look.card is None:
+            return True
+        drawn = await asyncio.to_thread(cards.draw, look.card, pressed.place)
+        return cards.offers(drawn, pressed.verb)
 
     async def _tell_later(self, pressed: Pressed, deciding: asyncio.Task[_Outcome]) -> None:
         outcome = await deciding

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from typing import Any
 
 import pytest
 
 from adapters.teams import limits
 from bot.card import Card, CardState, Kind
 from bot.surface import DeliveryError, Place, Reply, Response
+from bot.tool import tool
 from storage.database import Database
+from tests.fakes.model import call
 from tests.fakes.teams import TENANT, Entra, FakeTeams
 from tests.scenario.slack_world import StubEntry
-from tests.scenario.teams_world import entra, person, running
+from tests.scenario.teams_world import entra, person, product, running
 from tests.scenario.test_teams_transport import World, world
 
 __all__ = ["entra", "world"]
@@ -26,7 +29,8 @@ async def test_a_body_that_is_not_encoded_as_it_says_is_refused(
     world: World, encoding: str
 ) -> None:
     raw = json.dumps(world.message()).encode()
-    answer = await world.teams.deliver(None, "", raw, **{"Content-Encoding": encoding})
+    encoded: dict[str, Any] = {"Content-Encoding": encoding}
+    answer = await world.teams.deliver(None, "", raw, **encoded)
     assert answer.status == 400
 
 
@@ -163,3 +167,28 @@ async def test_a_token_that_does_not_come_holds_nobody_up_for_ever(
             )
     finally:
         free.set()
+
+
+async def test_what_cannot_be_read_on_the_card_is_not_approved_by_a_client_that_was_not_offered_it(
+    sqlite_db: Database, entra: type[Entra]
+) -> None:
+    ran: list[str] = []
+
+    @tool
+    async def refund(order: str) -> str:
+        """Refunds an order."""
+        ran.append(order)
+        return "ok"
+
+    step = call("refund", order="A" * 20_000)
+    async with product(sqlite_db, step, "Done.", tools=[refund]) as one:
+        await one.mention()
+        card = await one.card("wants to run refund")
+        sent = one.teams.invoked("ben", card, "Decline")
+        for verb in ("approve", "remember"):
+            sent["value"]["action"]["verb"] = verb
+            answer = await one.teams.deliver(sent)
+            assert "not all of it can be read" in answer.body["value"]["message"]
+        await one.teams.click("ben", card, "Decline")
+        await one.reads("Done.")
+    assert ran == []

@@ -11,7 +11,7 @@ import pytest
 
 from adapters.teams import limits
 from bot.card import Card, CardState, Kind
-from bot.surface import DeliveryError, Place, Reply, Response
+from bot.surface import DeliveryError, Place, Reply, Response, Status
 from bot.tool import tool
 from storage.database import Database
 from tests.fakes.model import call
@@ -30,7 +30,7 @@ async def test_a_body_that_is_not_encoded_as_it_says_is_refused(
 ) -> None:
     raw = json.dumps(world.message()).encode()
     encoded: dict[str, Any] = {"Content-Encoding": encoding}
-    answer = await world.teams.deliver(None, "", raw, **encoded)
+    answer = await world.teams.deliver(None, raw=raw, **encoded)
     assert answer.status == 400
 
 
@@ -53,7 +53,10 @@ async def test_what_runs_at_the_end_can_still_speak(
         thread = f"{teams.channel};messageid=1699"
         async with running(teams, StubEntry(), sqlite_db) as surface:
             await teams.say("ana", thread, "one")
-        await surface.post(Place("teams", TENANT, teams.channel, "1699"), Reply("the end"), "n")
+        place = Place("teams", TENANT, teams.channel, "1699")
+        await surface.status(place, Status.PROCESSING)  # which nobody would end any more
+        assert not surface._typing._tasks
+        await surface.post(place, Reply("the end"), "n")
         assert [one.text for one in teams.in_thread(thread)] == ["<p>the end</p>"]
 
 
@@ -62,7 +65,11 @@ async def test_unauthenticated_requests_are_not_taken_from_a_tunnel(
 ) -> None:
     async with FakeTeams() as teams, running(teams, StubEntry(), sqlite_db, insecure=True):
         sent = teams.said("ana", f"{teams.channel};messageid=1699", "one")
-        for named in ({"X-Forwarded-For": "203.0.113.9"}, {"Host": "evil.test"}):
+        passed_on: list[dict[str, Any]] = [
+            {"X-Forwarded-For": "203.0.113.9"},
+            {"Host": "evil.test"},
+        ]
+        for named in passed_on:
             assert (await teams.deliver(sent, token=None, **named)).status == 403
 
 

@@ -30,7 +30,7 @@ from botframework.connector.auth.jwt_token_extractor import (  # type: ignore[im
 from msrest.exceptions import ClientRequestError
 
 from adapters.teams import limits
-from adapters.teams.gate import Gate, Refused, is_loopback
+from adapters.teams.gate import Gate, Refused, is_local
 from adapters.teams.keys import SigningKeys
 from adapters.teams.settings import TeamsSettings
 from bot.clock import Clock
@@ -138,7 +138,7 @@ class SafeAdapter(CloudAdapter):  # type: ignore[misc]
     async def _claims(self, request: web.Request, activity: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the token of the request proves. Raises Refused."""
         if self._gate.insecure:
-            if not is_loopback(request.remote or ""):
+            if not is_local(request.remote or "", request.headers):
                 raise Refused(403, "it comes from another machine")
             return {}
         header = request.headers.get("Authorization", "")
@@ -172,9 +172,13 @@ class SafeAdapter(CloudAdapter):  # type: ignore[misc]
     ) -> Answer:
         """One request with our token, whatever the answer. The caller has checked the address.
         Raises NoToken and NoAnswer."""
-        answer: Answer = await self._in_thread(
-            lambda: self._call(verb, url, body, dict(query or {}))
-        )
+        try:
+            async with asyncio.timeout(limits.CALL_MOST_SECONDS):  # MSAL itself waits for ever
+                answer: Answer = await self._in_thread(
+                    lambda: self._call(verb, url, body, dict(query or {}))
+                )
+        except TimeoutError:
+            raise NoAnswer("no answer in time", sent=True) from None
         return answer
 
     def _call(
@@ -190,6 +194,8 @@ class SafeAdapter(CloudAdapter):  # type: ignore[misc]
         except ClientRequestError as error:
             name = type(error.inner_exception).__name__
             raise NoAnswer(name, sent=not _never_left(error.inner_exception)) from None
+        except Exception as error:  # such as what msrest makes of a redirection
+            raise NoAnswer(type(error).__name__, sent=True) from None
         try:
             told = json.loads(answer.content or b"{}")
         except (ValueError, RecursionError):
@@ -214,7 +220,12 @@ async def _activity(request: web.Request) -> Mapping[str, Any]:
     """The body. Raises Refused."""
     if request.content_type != "application/json":
         raise Refused(415, "it is no JSON")
-    raw = await request.read()
+    try:
+        raw = await request.read()
+    except web.HTTPException:  # it is larger than the server takes
+        raise
+    except Exception:  # what aiohttp and zlib raise where the encoding is not what it is said to be
+        raise Refused(400, "its body is broken") from None
     if len(raw) > limits.BODY_BYTES:
         raise Refused(413, "it is too large")
     try:

@@ -5,22 +5,23 @@ A card is the same for everybody, and what a button sends back names a question 
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, assert_never
 
 from adapters.teams import forms, limits
 from adapters.teams.events import NONCE, VERB
 from adapters.teams.people import Member
 from adapters.teams.text import message as text_message
-from adapters.teams.text import plain, shorten
+from adapters.teams.text import plain, shorten, whole
 from bot import address
-from bot.card import Card, CardState, Kind, TaskCard, revealed
+from bot.card import Card, CardState, Kind, TaskCard, revealed, revealed_task
 from bot.excerpt import excerpt
 from bot.group import GroupCard
 from bot.surface import Content, File, Place, Reply
-from bot.text import visible
+from bot.text import reveal, visible
 
 Element = dict[str, Any]
 
@@ -63,7 +64,7 @@ def activity(
     match content:
         case Reply():
             told = f"{content.text}\n\n*{REPEATED}*" if repeated else content.text
-            return text_message(told)
+            return _addressed(text_message(told), content.mentions, names)
         case File():
             return text_message(f"The file `{content.name}` cannot be shown in Teams yet.")
         case Card():
@@ -77,8 +78,20 @@ def activity(
             assert_never(content)
     return {
         "type": "message",
-        "summary": plain(" ".join(summary.split()), limits.SUMMARY),
+        "summary": whole(" ".join(summary.split()), limits.SUMMARY),
         "attachments": [{"contentType": TYPE, "content": shown}],
+    }
+
+
+def _addressed(message: Element, whom: Sequence[str], names: Names) -> Element:
+    """The message with mentions of those who are to read it, and the others by key."""
+    if not whom:
+        return message
+    mentioned, others = _mentions(whom, names)
+    named = ", ".join([*mentioned, *map(html.escape, others)])
+    return message | {
+        "text": f"<p>{named}</p>\n{message['text']}",
+        "entities": list(mentioned.values()),
     }
 
 
@@ -92,8 +105,13 @@ def draw(card: Card, place: Place, names: Names = NOBODY, *, repeated: bool = Fa
         drawn = _drawn(seen, names, room, extra)
         if size(drawn) <= limits.CARD_BYTES:
             return drawn
-    told = _runs((shorten(card.title, limits.TITLE), True)), _subtle(_too_long(card))
+    told = _runs((shorten(seen.title, limits.TITLE), True)), _subtle(_too_long(card))
     return _plain_card([*told, *([_buttons([_decline(card)])] if card.open else [])])
+
+
+def offers(card: Element, verb: str) -> bool:
+    """Whether a card that was drawn has the button of this verb."""
+    return any(one.get("verb") == verb for part in card["body"] for one in part.get("actions", ()))
 
 
 def size(card: Element) -> int:
@@ -232,10 +250,11 @@ def _empty(value: str) -> str:
 def _address(url: str) -> list[Element]:
     """The whole address as text, its host marked, and what is odd about it."""
     read = address.read(url)
-    elements = [_runs((read.before, False), (read.host, True), (read.after, False))]
-    if read.host:
-        elements.append(_runs(("It leads to ", False), (read.host, True), (".", False)))
-    return elements + [_subtle(f"⚠️ {warning}") for warning in read.warnings]
+    before, host, after = whole(read.before), reveal(read.host), whole(read.after)
+    elements = [_runs((before, False), (host, True), (after, False))]
+    if host:
+        elements.append(_runs(("It leads to ", False), (host, True), (".", False)))
+    return elements + [_subtle(f"⚠️ {whole(warning)}") for warning in read.warnings]
 
 
 def _too_long(card: Card) -> str:
@@ -257,19 +276,7 @@ def _deciders(card: Card, names: Names) -> tuple[list[Element], list[Element]]:
     if not card.deciders:
         nobody = f"Nobody may {what}: no approver is configured."
         return [_runs((nobody, True))], []
-    mentioned: dict[str, Element] = {}
-    others: list[str] = []
-    for key in card.deciders[:_DECIDERS]:
-        member = names.get(key)
-        name = _UNSAFE_IN_NAME.sub(" ", visible(member.name)).strip()[:_NAME] if member else ""
-        if member is None or not name:
-            others.append(shorten(key, 200))
-            continue
-        text = f"<at>{name}</at>"
-        known = {"id": member.id, "name": name}
-        mentioned[text] = {"type": "mention", "text": text, "mentioned": known}
-    if len(card.deciders) > _DECIDERS:
-        others.append(f"{len(card.deciders) - _DECIDERS} more")
+    mentioned, others = _mentions(card.deciders, names)
     head = f"Who may {what}: "
     drawn: list[Element] = []
     if mentioned:
@@ -281,9 +288,28 @@ def _deciders(card: Card, names: Names) -> tuple[list[Element], list[Element]]:
     return drawn, list(mentioned.values())
 
 
+def _mentions(keys: Sequence[str], names: Names) -> tuple[dict[str, Element], list[str]]:
+    """The mentions of these people with their entities, and the others as text."""
+    mentioned: dict[str, Element] = {}
+    others: list[str] = []
+    for key in keys[:_DECIDERS]:
+        member = names.get(key)
+        name = _UNSAFE_IN_NAME.sub(" ", visible(member.name)).strip()[:_NAME] if member else ""
+        text = f"<at>{name}</at>"
+        if member is None or not name or text in mentioned:  # of two with one name, Teams finds one
+            others.append(whole(key, 200))
+            continue
+        known = {"id": member.id, "name": name}
+        mentioned[text] = {"type": "mention", "text": text, "mentioned": known}
+    if len(keys) > _DECIDERS:
+        others.append(f"{len(keys) - _DECIDERS} more")
+    return mentioned, others
+
+
 def _requested(card: Card, names: Names) -> str:
     """Who asked the agent for it, in a conversation that is not this one."""
-    told = [member.name if (member := names.get(key)) else key for key in card.askers[:3]]
+    known = [member.name if (member := names.get(key)) else key for key in card.askers[:3]]
+    told = [whole(one, _NAME) for one in known]
     more = f" and {len(card.askers) - 3} more" if len(card.askers) > 3 else ""
     return f"Requested by {', '.join(told)}{more} in another conversation."
 
@@ -351,12 +377,13 @@ def _buttons(actions: list[Element]) -> Element:
 
 
 def _group(asked: GroupCard) -> list[Element]:
-    titles = [_runs((f"• {shorten(one.title, 200)}", False)) for one in asked.cards[:20]]
+    titles = [_runs((f"• {whole(one.title, 200)}", False)) for one in asked.cards[:20]]
     told = _subtle("They are decided in their own thread.")
-    return [_runs((shorten(asked.title, limits.TITLE), True)), *titles, told]
+    return [_runs((whole(asked.title, limits.TITLE), True)), *titles, told]
 
 
 def _task(task: TaskCard) -> list[Element]:
+    task = revealed_task(task)
     said = task.message or ("Nothing is known of it yet." if task.open else "")
     mark = "⏳" if task.open else _MARKS.get(task.state, "")
     return [_title(task), _runs((f"{mark} {shorten(said, 1_000)} ({task.status})".strip(), False))]

@@ -17,6 +17,7 @@ from adapters.teams import cards, forms, limits
 from adapters.teams.delivery import Delivery
 from adapters.teams.events import Pressed
 from adapters.teams.people import People, Unknown
+from adapters.teams.text import whole
 from bot.background import Background
 from bot.card import Card
 from bot.remember import THREAD
@@ -29,6 +30,9 @@ _UNKNOWN: Final = "Teams did not say who you are just now, so nothing was done: 
 _UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
 _BROKEN: Final = "Something went wrong here. If the card still has its buttons, please try again."
 _NOT_OURS: Final = "This button is none of this version of the bot."
+_NOT_OFFERED: Final = (
+    "This card does not offer that: not all of it can be read here, or the policy has changed."
+)
 _LATER: Final = "It is being recorded; the card shows what came of it."
 _RECORDED: Final = "It is recorded."
 
@@ -113,6 +117,8 @@ class Clicks:
             case _:
                 log.warning("A click on a button that is none of ours was ignored.")
                 return _Outcome(_NOT_OURS, refused=True)
+        if verb is Verb.APPROVE and not await self._offered(pressed, actor):
+            return _Outcome(_NOT_OFFERED, refused=True)
         answer = await self._entry.decide(
             Decision(
                 nonce=pressed.nonce,
@@ -125,6 +131,15 @@ class Clicks:
             )
         )
         return _told(answer)
+
+    async def _offered(self, pressed: Pressed, actor: Actor) -> bool:
+        """Whether the card has that button there, where not all can be read of every call: a
+        client may send what it was not offered. What is wrong otherwise is for `decide` to say."""
+        look = await self._entry.look(pressed.nonce, Verb.APPROVE, actor, place=pressed.place)
+        if look.card is None:
+            return True
+        drawn = await asyncio.to_thread(cards.draw, look.card, pressed.place)
+        return cards.offers(drawn, pressed.verb)
 
     async def _tell_later(self, pressed: Pressed, deciding: asyncio.Task[_Outcome]) -> None:
         outcome = await deciding
@@ -156,7 +171,7 @@ def _message(sentence: str) -> Body:
     return {
         "statusCode": 200,
         "type": "application/vnd.microsoft.activity.message",
-        "value": sentence,
+        "value": whole(sentence, limits.NOTE),
     }
 
 
@@ -164,5 +179,5 @@ def _refusal(sentence: str) -> Body:
     return {
         "statusCode": 400,
         "type": "application/vnd.microsoft.error",
-        "value": {"code": "Refused", "message": sentence},
+        "value": {"code": "Refused", "message": whole(sentence, limits.NOTE)},
     }

@@ -16,7 +16,7 @@ from adapters.teams import cards, limits
 from adapters.teams.connector import Connector
 from adapters.teams.events import PERSONAL, SURFACE, WHOLE, is_person, thread_of
 from adapters.teams.people import Member, People, Unknown
-from adapters.teams.text import message, plain, utf16
+from adapters.teams.text import message, utf16, whole
 from bot.card import Card
 from bot.clock import Clock
 from bot.surface import Content, DeliveryError, File, Place, Posted, Reply
@@ -123,7 +123,7 @@ class Delivery:
         told = (
             message(text)
             if markdown
-            else {"type": "message", "textFormat": "plain", "text": plain(text, limits.NOTE)}
+            else {"type": "message", "textFormat": "plain", "text": whole(text, limits.NOTE)}
         )
         if conversation.kind != PERSONAL:
             try:
@@ -197,6 +197,8 @@ class Delivery:
             names = await self._people.mentioned(content.deciders, conversation)
             if content.thread is not None and content.thread != place:
                 names |= await self._names_there(content.thread, content.askers)
+        elif isinstance(content, Reply):
+            names = await self._people.mentioned(content.mentions, conversation)
         shown = await asyncio.to_thread(cards.activity, content, place, names, repeated=repeated)
         if utf16(str(shown.get("text", ""))) > 4 * limits.TEXT_BYTES:
             raise DeliveryError("Teams: the text is too long for a message", permanent=True)

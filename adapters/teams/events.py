@@ -160,7 +160,7 @@ def _edited(activity: Mapping[str, Any], tenant: str, *, deleted: bool) -> Edite
     conversation, root = _conversation(activity, tenant)
     source = _id(activity, "id")
     at = activity.get("timestamp")
-    how = "deleted" if deleted else f"edited/{at if isinstance(at, str) else ''}"
+    how = "deleted" if deleted else f"edited/{storable(at) if isinstance(at, str) else ''}"
     change = Changed(
         keys=(_key(conversation, f"{source}/{how}"),),
         place=_place(conversation, root or source),
@@ -202,7 +202,7 @@ def _pressed(
     return Pressed(
         verb=verb,
         nonce=nonce,
-        inputs={key: _storable(one) if isinstance(one, str) else one for key, one in data.items()},
+        inputs={key: storable(one) if isinstance(one, str) else one for key, one in data.items()},
         conversation=conversation,
         place=_place(conversation, root),
         person=person,
@@ -231,7 +231,7 @@ def said(activity: Mapping[str, Any], bot: str) -> tuple[str, bool]:
             text = begins[len(written) :]
         named = True
     plain = html.unescape(_AT.sub(lambda found: f"@{found[1]}", text)).replace("\xa0", " ")
-    return _storable(plain).strip(), named
+    return storable(plain).strip(), named
 
 
 def _files(activity: Mapping[str, Any]) -> tuple[FileRef, ...]:
@@ -243,7 +243,7 @@ def _files(activity: Mapping[str, Any]) -> tuple[FileRef, ...]:
         if not isinstance(kind, str) or not (kind == _FILE or kind.startswith("image/")):
             continue
         name = one.get("name")
-        name = _storable(name)[:200] if isinstance(name, str) and name else "a file"
+        name = storable(name)[:200] if isinstance(name, str) and name else "a file"
         found.append(FileRef(name, "" if kind == _FILE else kind[:100], 0, {}))
     return tuple(found[:20])
 
@@ -316,5 +316,6 @@ def _id(told: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
+    """The text as every database takes it."""
     return _UNSTORABLE.sub("\ufffd", text)

@@ -17,6 +17,9 @@ from adapters.teams import limits
 from adapters.teams.clouds import Cloud
 
 _SERVICE_URL: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[\w.~-]*)*", re.ASCII)
+_PASSED_ON: Final = frozenset(
+    {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"}
+)
 _TENANT: Final = re.compile(r"[0-9A-Za-z-]{1,80}", re.ASCII)
 
 
@@ -94,6 +97,17 @@ def tenant_of(activity: Mapping[str, Any]) -> str:
             named.add(found[key] if isinstance(found[key], str) else None)
     tenant = next(iter(named)) if len(named) == 1 else None
     return tenant.lower() if isinstance(tenant, str) and _TENANT.fullmatch(tenant) else ""
+
+
+def is_local(remote: str, headers: Mapping[str, str]) -> bool:
+    """Whether a request comes from this machine and was meant for it: not through a proxy or a
+    tunnel that runs here, nor from a page whose name was made to lead here."""
+    if not is_loopback(remote) or any(name.lower() in _PASSED_ON for name in headers):
+        return False
+    try:
+        return is_loopback(urlsplit(f"//{headers.get('Host', '')}").hostname or "")
+    except ValueError:
+        return False
 
 
 def is_loopback(host: str) -> bool:

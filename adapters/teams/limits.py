@@ -10,12 +10,14 @@ TEXT_BYTES: Final = 20_000  # of a message's text in UTF-16
 SUMMARY: Final = 300  # characters of what a notification shows
 TITLE: Final = 300
 CHOICE: Final = 200
+NAME: Final = 200  # what is kept of the name of a person; Entra gives them up to 256
 NOTE: Final = 2_000  # what is taken of a note
 INPUT: Final = 4_000  # what a text input takes
 
 BODY_BYTES: Final = 256 * 1024  # of a request that is read; Teams' own stay under 100 KB
 
 CALL_SECONDS: Final = 15.0  # of one call of the connector
+CALL_MOST_SECONDS: Final = 40.0  # of it with the token that it needs, however slow they are
 MEMBER_SECONDS: Final = 3.0  # to look a person up while Teams waits
 INVOKE_SECONDS: Final = 3.0  # of the ten that Teams waits for the answer to a click
 PEOPLE_SECONDS: Final = 60.0  # how long a looked-up person is believed

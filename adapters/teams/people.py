@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from adapters.teams import limits
 from adapters.teams.connector import Connector
-from adapters.teams.events import SURFACE, Person
+from adapters.teams.events import SURFACE, Person, storable
 from bot.clock import Clock
 from bot.surface import Actor, DeliveryError, person_of
 from storage.conversations import Conversation
@@ -125,7 +125,7 @@ def member_of(told: Mapping[str, Any]) -> Member | None:
         id=str(member),
         user=str(user).lower(),
         tenant=str(tenant).lower(),
-        name=name if isinstance(name, str) else "",
+        name=storable(name)[: limits.NAME] if isinstance(name, str) else "",
         # Only who is said to be a user of the tenant is one.
         guest=told.get("userRole") != "user",
     )

@@ -113,9 +113,15 @@ def utf16(text: str) -> int:
 
 
 def plain(text: str, size: int | None = None) -> str:
-    """A text for a place of a card where no markup is read; cut visibly at `size`."""
-    shown = _MENTION.sub(f"<{_APART}", visible(text))
+    """A text that was made visible, or a piece of one, for a place of a card where no markup is
+    read; cut visibly at `size`."""
+    shown = _MENTION.sub(f"<{_APART}", visible(text, part=True))
     return shown if size is None else shorten(shown, size)
+
+
+def whole(text: str, size: int | None = None) -> str:
+    """The same of a whole text that nobody has made visible yet."""
+    return plain(visible(text), size)
 
 
 def escaped(text: str, size: int) -> str:

@@ -79,7 +79,7 @@ class TeamsSurface:
         self._commands = Commands(entry, self._delivery, self._people)
         self._typing = Typing(self._delivery, clock)
         self._redeliveries = Redeliveries(clock)
-        self._noted: dict[Conversation, float] = {}
+        self._noted: dict[tuple[str, str], tuple[Conversation, float]] = {}
         self._listening = False
 
     # Out
@@ -156,7 +156,8 @@ class TeamsSurface:
                 keys.cancel()
             await self._typing.stop()
             await self._background.finish(_LAST_SECONDS)
-            self._adapter.stop()
+            # Nobody is heard any more, but what runs speaks until it has ended (bot.app): the
+            # threads of the adapter end with the process.
 
     async def _try_token(self) -> None:
         """Says at once what would else be found out at the first answer."""
@@ -185,8 +186,8 @@ class TeamsSurface:
                 case None:
                     return web.Response(status=400 if activity["type"] == "invoke" else 200)
                 case Pressed():
-                    with contextlib.suppress(DatabaseUnavailable):  # who clicked is told of it
-                        await self._note(event.conversation)
+                    # Beside it: nothing of the time that Teams waits is spent on it.
+                    self._background.start(self._note_if_possible(event.conversation))
                     body = await self._clicks.press(event)
                     return web.Response() if body is None else web.json_response(body)
                 case Heard():
@@ -236,15 +237,20 @@ class TeamsSurface:
         if not present.gone:
             await self._note(conversation)
             return
-        self._noted.pop(conversation, None)
+        self._noted.pop((conversation.organisation, conversation.channel), None)
         await self._conversations.forget(conversation.organisation, conversation.channel)
         log.warning("Teams: the bot was removed from a conversation.")
 
+    async def _note_if_possible(self, conversation: Conversation) -> None:
+        with contextlib.suppress(DatabaseUnavailable):
+            await self._note(conversation)
+
     async def _note(self, conversation: Conversation) -> None:
-        now = self._clock.now()
-        if now - self._noted.get(conversation, 0.0) < limits.NOTED_SECONDS:
+        key, now = (conversation.organisation, conversation.channel), self._clock.now()
+        known, noted_at = self._noted.get(key, (None, 0.0))
+        if known == conversation and now - noted_at < limits.NOTED_SECONDS:
             return
         await self._conversations.note(conversation, now)
         if len(self._noted) >= _MOST:
             self._noted.clear()
-        self._noted[conversation] = now
+        self._noted[key] = (conversation, now)

@@ -21,12 +21,13 @@ class Typing:
         self._clock = clock
         self._stops: dict[Place, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._over = False
 
     def show(self, place: Place, status: Status) -> None:
         if status is not Status.PROCESSING:
             if (stop := self._stops.pop(place, None)) is not None:
                 stop.set()
-        elif place not in self._stops:
+        elif place not in self._stops and not self._over:
             stop = self._stops[place] = asyncio.Event()
             task = asyncio.get_running_loop().create_task(self._type(place, stop))
             self._tasks.add(task)
@@ -34,6 +35,7 @@ class Typing:
 
     async def stop(self) -> None:
         """Nothing is cancelled half-way: a statement that is cut off could keep its lock."""
+        self._over = True
         for stop in self._stops.values():
             stop.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)

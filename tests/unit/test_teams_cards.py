@@ -12,6 +12,7 @@ from adapters.teams.cards import activity, draw, size
 from adapters.teams.people import Member
 from bot.card import Argument, Card, CardState, Kind, TaskCard
 from bot.field import Choice, Field, FieldType, Format, coerce
+from bot.group import GroupCard
 from bot.surface import Place, Reply
 from bot.text import visible
 from tests import hostile
@@ -122,7 +123,7 @@ def test_hostile_text_is_shown_and_does_nothing(text: str) -> None:
             if run["type"] == "TextRun":
                 assert "<at>" not in run["text"]
                 shown = run["text"].replace("<\u200b", "<")
-                assert visible(shown) == shown
+                assert visible(shown, part=True) == shown
     first = text.split("\n")[0].split("\t")[0]
     if first.isascii() and first.isprintable() and "<at" not in first and "  " not in first:
         assert first.strip() in text_of(draw(one, PLACE))
@@ -218,3 +219,56 @@ def test_a_message_is_summed_up_for_notifications() -> None:
     )  # fmt: skip
     assert faults(activity(task, PLACE)["attachments"][0]["content"]) == []
     assert activity(Reply("a **b**"), PLACE)["text"] == "<p>a <strong>b</strong></p>"
+
+
+def test_a_line_of_a_text_is_read_as_a_part_of_it() -> None:
+    told = "с сору hello\nhello Привет"  # by itself the first line would be taken for Latin
+    assert visible(told) == told
+    assert told in text_of(draw(card(message=told), PLACE))
+    for whole in ("sign in to раураӏ", "gооgle"):
+        escaped = visible(whole)
+        assert "⟨U+" in escaped
+        task = TaskCard(
+            nonce="n",
+            version=1,
+            state=CardState.OPEN,
+            title=whole,
+            agent="a",
+            tool="t",
+            status="working",
+            message=whole,
+        )
+        group = GroupCard(nonce="n", version=1, title=whole, agent="a", cards=(card(title=whole),))
+        for content in (task, group, card(title=whole, deciders=(f"teams:t/{whole}",))):
+            shown = activity(content, PLACE)
+            assert whole not in str(shown)
+            assert escaped in shown["summary"]
+
+
+def test_of_two_approvers_with_one_name_both_stand_on_the_card() -> None:
+    other = BEN[:-1] + "7"
+    names = {
+        BEN: Member("29:a", BEN[-36:], TENANT, "Ben", guest=False),
+        other: Member("29:b", other[-36:], TENANT, "Ben", guest=False),
+    }
+    drawn = draw(card(deciders=(BEN, other)), PLACE, names)
+    assert faults(drawn) == []
+    (entity,) = drawn["msteams"]["entities"]
+    assert entity["mentioned"]["id"] == "29:a"
+    assert other in text_of(drawn)
+
+
+def test_a_reminder_mentions_those_who_may_decide() -> None:
+    told = Reply("Still waiting: <at>all</at>.", mentions=(BEN, "slack:T1/U<at>x</at>"))
+    ben = Member("29:ben", BEN[-36:], TENANT, "Ben", guest=False)
+    shown = activity(told, PLACE, {BEN: ben})
+    assert shown["entities"] == [
+        {
+            "type": "mention",
+            "text": "<at>Ben</at>",
+            "mentioned": {"id": "29:ben", "name": "Ben"},
+        }
+    ]
+    assert shown["text"].startswith("<p><at>Ben</at>, slack:T1/U&lt;")
+    assert shown["text"].count("<at>") == 1
+    assert "entities" not in activity(Reply("Done."), PLACE, {BEN: ben})

@@ -224,14 +224,20 @@ def test_what_teams_does_not_send(wrong: dict[str, Any]) -> None:
 
 
 ODD: st.SearchStrategy[Any] = st.one_of(
-    st.none(), st.integers(), st.text(max_size=5), st.just([]), st.just({})
+    st.none(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.sampled_from([[], {}, [[]], [{}], True, "\ud800", "\x00", "a" * 300]),
 )
+KINDS = ("message", "invoke", "messageUpdate", "messageDelete", "installationUpdate")
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.data())
 def test_whatever_is_odd_about_an_activity_it_is_refused_and_nothing_else(data: Any) -> None:
-    sent = copy.deepcopy(activity(type=data.draw(st.sampled_from(["message", "invoke"]))))
+    sent = copy.deepcopy(activity(type=data.draw(st.sampled_from(KINDS))))
+    sent |= {"timestamp": "2026-11-30T20:00:00.000Z", "entities": [], "attachments": []}
     sent |= {"name": "adaptiveCard/action", "value": {"action": {"data": {"interlock": "n"}}}}
     for key in data.draw(st.lists(st.sampled_from(sorted(sent)), max_size=3)):
         if isinstance(sent[key], dict) and sent[key] and data.draw(st.booleans()):
@@ -240,6 +246,11 @@ def test_whatever_is_odd_about_an_activity_it_is_refused_and_nothing_else(data: 
             sent[key] = data.draw(ODD)
     with contextlib.suppress(Malformed):
         read(sent, TENANT)
+
+
+def test_an_edit_is_read_whatever_stands_in_its_time() -> None:
+    edited = read(activity(type="messageUpdate", timestamp="\ud800"), TENANT)
+    assert isinstance(edited, Edited)
 
 
 def test_a_person_is_a_place_without_a_root() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adapters.teams.clouds import CLOUDS
-from adapters.teams.gate import Gate, Refused, tenant_of
+from adapters.teams.gate import Gate, Refused, is_local, tenant_of
 
 APP = "11111111-2222-3333-4444-555555555555"
 TENANT = "aaaaaaaa-0000-0000-0000-00000000000a"
@@ -147,3 +147,29 @@ def test_the_tenant_must_be_named_alike_everywhere() -> None:
     assert tenant_of({"conversation": {"tenantId": TENANT.upper()}}) == TENANT
     assert tenant_of(ACTIVITY | {"channelData": {"tenant": {"id": "another"}}}) == ""
     assert tenant_of({}) == ""
+
+
+@pytest.mark.parametrize("host", ["localhost:3978", "127.0.0.1:3978", "[::1]:3978", "127.0.0.1"])
+def test_what_this_machine_sends_to_itself(host: str) -> None:
+    assert is_local("127.0.0.1", {"Host": host})
+    assert is_local("::1", {"Host": host})
+    assert not is_local("10.0.0.7", {"Host": host})
+    assert not is_local("", {"Host": host})
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Host": ""},
+        {"Host": "evil.test"},  # a page whose name leads here now
+        {"Host": "localhost.evil.test"},
+        {"Host": "127.0.0.1@evil.test"},
+        {"Host": "[::1"},
+        {"Host": "localhost:3978", "X-Forwarded-For": "203.0.113.9"},  # a tunnel
+        {"Host": "localhost:3978", "forwarded": "for=203.0.113.9"},
+        {"Host": "localhost:3978", "Via": "1.1 proxy"},
+    ],
+)
+def test_what_others_send_through_this_machine(headers: dict[str, str]) -> None:
+    assert not is_local("127.0.0.1", headers)

@@ -204,7 +204,7 @@ def test_a_path_is_below_another_by_whole_plain_segments_only(
     if holds:
         assert path.rstrip("/").split("/")[: len(top.split("/"))] == top.split("/")
         assert not {"..", ".", "~", "*"} & set(parts)
-        assert "" not in parts[1 if rooted else 0 : -1]
+        assert "//" not in path
 
 
 @given(st.sampled_from(["safe", 7]), st.sampled_from(["safe", "evil"]))

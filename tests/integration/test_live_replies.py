@@ -71,7 +71,7 @@ async def deliver(w: World, chat: ChatRow) -> None:
 async def finished(w: World, chat: Chat) -> None:
     """The chat was carried on, with time passing, and all of it was delivered."""
     running = asyncio.create_task(chat.complete())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not running.done():
             w.clock.advance(1)
             await asyncio.sleep(0.01)

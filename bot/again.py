@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from bot.approvers import askers_of, may_speak
 from bot.card import may_ask_again
@@ -43,9 +42,11 @@ async def _ask(
     speaks = may_speak(actor)
     if not speaks or not await desk.belongs(tx, found, chat, place, None, actor):
         why = str(UnknownQuestion()) if speaks else OUTSIDER
-        await _record(desk, tx, "refused", found, actor, via, why=why)
+        await audit.record_on(
+            tx, "refused", found, now=core.now(), actor=actor.key, via=via, why=why
+        )
         return Response(done=False, sentence=why)
-    rows = await _on_card(tx, found)
+    rows = await questions.beside(tx, found)
     expired = [row for row in rows if may_ask_again(row)]
     if not expired:
         return Response(done=False, sentence=_late(rows))
@@ -55,17 +56,17 @@ async def _ask(
     await queue(core, tx, chat.id, text, by=actor, on_behalf=sorted(askers))
     for row in expired:
         await questions.mark(tx, row, {**row.body, "again": actor.label})
-        await _record(desk, tx, "asked_again", row, actor, via, askers=sorted(askers))
+        await audit.record_on(
+            tx,
+            "asked_again",
+            row,
+            now=core.now(),
+            actor=actor.key,
+            via=via,
+            askers=sorted(askers),
+        )
     await redraw(core, tx, outbox.card_of(found))
     return Response(done=True, sentence="The agent was asked to do it again.")
-
-
-async def _on_card(tx: Tx, found: QuestionRow) -> list[QuestionRow]:
-    """The questions of its card, as they are now that the chat is locked."""
-    if found.card is not None:
-        return await questions.of_card(tx, found.card)
-    row = await questions.get(tx, found.id)
-    return [] if row is None else [row]
 
 
 async def _call(tx: Tx, row: QuestionRow) -> CallRow:
@@ -92,19 +93,3 @@ def _late(rows: Sequence[QuestionRow]) -> str:
     if names:
         return f"{names[0]} asked again before you; look for the new card."
     return "Nothing on this card has expired, so there is nothing to ask again."
-
-
-async def _record(
-    desk: Desk, tx: Tx, event: str, row: QuestionRow, actor: Actor, via: str, **detail: Any
-) -> None:
-    await audit.record(
-        tx,
-        event,
-        now=desk.core.now(),
-        chat_id=row.chat_id,
-        call_id=row.call_id,
-        question_id=row.id,
-        actor=actor.key,
-        via=via,
-        **detail,
-    )

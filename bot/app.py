@@ -17,7 +17,7 @@ from bot.clock import Clock, WallClock
 from bot.config import without_approver
 from bot.core import Agent, Core, Job, new_id
 from bot.deliver import Deliverer
-from bot.jobs import POLL_SECONDS, EmbeddedEngine
+from bot.jobs import POLL_SECONDS, EmbeddedEngine, Handler
 from bot.loop import Loop
 from bot.rule_settings import RuleSettings, problems, sync
 from bot.secrets import ConfigError
@@ -152,12 +152,7 @@ class App:
 
     async def run(self) -> None:
         """Runs the engine and every surface until cancelled, or until a surface ends."""
-        handlers = {
-            Job.CHAT: Loop(self.core, owner=new_id("process")).complete,
-            Job.DELIVER: Deliverer(self.core).deliver,
-            Job.TASK: Tasks(self.core).poll,
-            Job.DUE: Timers(self.core).due,
-        }
+        handlers = handlers_of(self.core, owner=new_id("process"))
         engine = asyncio.create_task(self.engine.run(handlers))
         ears = [asyncio.create_task(one.run(asyncio.Event())) for one in self.adapters]
         try:
@@ -217,6 +212,16 @@ class App:
         except (DatabaseUnavailable, TimeoutError):
             return False
         return True
+
+
+def handlers_of(core: Core, *, owner: str) -> dict[Job, Handler]:
+    """Who does which kind of work. `owner`: the process, as it holds chats."""
+    return {
+        Job.CHAT: Loop(core, owner).complete,
+        Job.DELIVER: Deliverer(core).deliver,
+        Job.TASK: Tasks(core).poll,
+        Job.DUE: Timers(core).due,
+    }
 
 
 async def until_told(run: Callable[[], Any]) -> None:

@@ -76,6 +76,11 @@ class Policy:
         return replace(self, approvers=self.approvers | self.escalate_to, remember=False)
 
     @property
+    def for_own(self) -> bool:
+        """Whether those who asked for a call may approve it."""
+        return self.self_approval or REQUESTER in self.approvers
+
+    @property
     def in_the_end(self) -> Policy:
         """With everybody who may ever approve."""
         return self if self.escalate_after is None else self.escalated()
@@ -130,18 +135,21 @@ def may_remember(
     key: str,
     *,
     askers: Collection[str],
-    alike: Collection[str] = (),
     who: Who = themselves,
 ) -> bool:
     """Whether this person's approval may stand for later calls: where it is enough, and of somebody
-    named, for who is in a group then is not known now. `alike`: who may be one of the askers; what
-    these ask for is not approved by what they said before, where they could not approve it."""
+    named, for who is in a group then is not known now."""
+    if not policy.remember or policy.quorum > 1 or _barred(policy, key, askers, who):
+        return False
     named = {who(one) for one in policy.people}
-    if not policy.self_approval:
-        named -= {who(one) for one in (*askers, *alike)}
     if REQUESTER in policy.approvers:
         named |= {who(one) for one in askers}
-    return policy.remember and policy.quorum == 1 and who(key) in named
+    return who(key) in named
+
+
+def _barred(policy: Policy, key: str, askers: Collection[str], who: Who) -> bool:
+    """What somebody said before is an approval beforehand, and as little for their own calls."""
+    return not policy.for_own and who(key) in {who(one) for one in askers}
 
 
 def may_make(policy: Policy, key: str, *, who: Who = themselves) -> bool:
@@ -150,11 +158,18 @@ def may_make(policy: Policy, key: str, *, who: Who = themselves) -> bool:
 
 
 def may_allow(
-    policy: Policy, key: str, *, thread: bool, askers: Collection[str], who: Who = themselves
+    policy: Policy,
+    key: str,
+    *,
+    thread: bool,
+    askers: Collection[str],
+    alike: Collection[str] = (),
+    who: Who = themselves,
 ) -> bool:
-    """Whether the word of this person lets later calls run unasked, wherever or in one `thread`
-    only. What several people must approve is never remembered."""
-    if policy.quorum > 1:
+    """Whether the word of this person lets such calls run unasked, wherever or in one `thread`
+    only; `alike`: who may be one of the askers. What several people must approve is never
+    remembered."""
+    if policy.quorum > 1 or _barred(policy, key, (*askers, *alike), who):
         return False
     if may_make(policy, key, who=who):
         return True
@@ -268,7 +283,7 @@ def refusal(
                     "You are not among the approvers of "
                     f"{tool} (policy {policy.name}); nothing was decided."
                 )
-            if alike and not (policy.self_approval or REQUESTER in policy.approvers):
+            if alike and not policy.for_own:
                 return "You asked the agent for this, so another approver has to decide."
             return None
 

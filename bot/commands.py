@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from bot import difference, listing, rule_commands
-from bot.approvers import may_stop
+from bot.approvers import may_speak, may_stop
 from bot.chat import Chat
 from bot.core import Core
 from bot.markdown import age, code, moment
@@ -74,7 +74,7 @@ def read(text: str) -> tuple[str, str] | None:
 
 async def run(core: Core, event: Command) -> str:
     """The answer to a command, in Markdown, for the one who typed it."""
-    if event.actor.is_bot or event.actor.is_external:
+    if not may_speak(event.actor):
         return OUTSIDER
     match event.name.casefold():
         case "status":
@@ -101,7 +101,7 @@ async def run(core: Core, event: Command) -> str:
 
 async def inbox(core: Core, actor: Actor, organisation: str, page: int) -> Listing:
     """What this person may decide, in all channels of an organisation."""
-    if actor.is_bot or actor.is_external:
+    if not may_speak(actor):
         return Listing(OUTSIDER)
     async with core.db.read() as tx:
         where = Scope.of_organisation(actor.surface, organisation)

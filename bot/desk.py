@@ -412,17 +412,8 @@ class Desk:
     async def _record(
         self, tx: Tx, event: str, question: QuestionRow, by: Actor, via: str, **detail: Any
     ) -> None:
-        await audit.record(
-            tx,
-            event,
-            now=self.core.now(),
-            chat_id=question.chat_id,
-            call_id=question.call_id,
-            question_id=question.id,
-            actor=by.key,
-            via=via,
-            **detail,
-        )
+        now = self.core.now()
+        await audit.record_on(tx, event, question, now=now, actor=by.key, via=via, **detail)
 
 
 def late_sentence(row: QuestionRow) -> str:

@@ -14,7 +14,6 @@ import structlog
 
 from bot.approvers import (
     FILE,
-    REQUESTER,
     Policy,
     Who,
     may_allow,
@@ -145,13 +144,8 @@ def _speaks(
 def _counts(
     rule: RuleRow, *, policy: Policy, askers: Collection[str], alike: Collection[str], who: Who
 ) -> bool:
-    """Whether the word of who made the rule lets this call run: it is an approval beforehand, so
-    it is as little for their own calls as an approval."""
-    maker = rule.created_by
-    if maker == FILE:
+    """Whether the word of who made the rule lets this call run."""
+    if rule.created_by == FILE:
         return policy.quorum == 1
-    own = who(maker) in {who(one) for one in (*askers, *alike)}
-    if own and not (policy.self_approval or REQUESTER in policy.approvers):
-        return False
     thread = rule.scope == Scope.CHAT
-    return may_allow(policy, maker, thread=thread, askers=askers, who=who)
+    return may_allow(policy, rule.created_by, thread=thread, askers=askers, alike=alike, who=who)

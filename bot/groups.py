@@ -21,7 +21,7 @@ SECONDS: Final = 1.0  # of those that a surface waits for an answer to a click
 async def with_groups(core: Core, actor: Actor) -> Actor:
     """The person with the groups they are in now, of those that policies name. A bot, a guest or
     somebody of another organisation decides by name only, and is not looked up."""
-    if actor.is_bot or actor.is_guest or actor.is_external:
+    if actor.by_name_only:
         return replace(actor, roles=frozenset())
     ours = f"{actor.surface}:{actor.organisation}/"
     named = sorted(one for one in core.policies.groups if one.startswith(ours))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bot import drawing, home_rules
-from bot.approvers import askers_of, may_stop
+from bot.approvers import askers_of, may_speak, may_stop
 from bot.card import draw_task
 from bot.core import Core
 from bot.listing import may_decide
@@ -32,7 +32,7 @@ OUTSIDER: Final = "This page is for people of this organisation."
 async def show(core: Core, actor: Actor, organisation: str, page: int | None) -> Home:
     """The page; None: the one that was open. A person of another organisation, or a bot, gets a
     sentence and nothing else. Raises DatabaseUnavailable."""
-    if actor.is_bot or actor.is_external or actor.organisation != organisation:
+    if not may_speak(actor) or actor.organisation != organisation:
         return Home(refusal=OUTSIDER)
     if page is not None:
         row = HomeRow(actor.surface, organisation, actor.user, page, core.now())

@@ -8,10 +8,10 @@ from typing import Any, Final
 from bot import rulebook
 from bot.approvers import may_make
 from bot.core import Core
-from bot.field import AnswerError, Choice, Field, FieldType, coerce
+from bot.field import AnswerError, Choice, Field, coerce
 from bot.markdown import moment
 from bot.question import NotAllowed, QuestionError
-from bot.remember import SPANS, sentence
+from bot.remember import UNTIL, USES, seconds_of, sentence, used
 from bot.rule_grammar import Unread, conditions
 from bot.rule_wish import NOTE, Wish, rule_of
 from bot.rules import Effect
@@ -24,8 +24,6 @@ from storage.redact import mask
 from storage.rules import RuleRow, Scope
 
 SHOWN: Final = 8  # rules on one page
-_REVOKED: Final = "until revoked"
-_USES: Final = 1_000
 _GONE: Final = "There is no such rule in force here."
 
 
@@ -36,38 +34,33 @@ async def standing(
     core: Core, tx: Tx, actor: Actor, where: scope.Scope
 ) -> tuple[tuple[Standing, ...], int]:
     """The rules that this person made or may revoke, newest first, and how many more there are."""
-    found = [
-        _standing(core, rule, chat, actor)
-        for rule, chat in reversed(await scope.rules_in_force(tx, where, core.now()))
-        if _concerns(core, rule, chat, actor)
-    ]
-    return tuple(found[:SHOWN]), len(found[SHOWN:])
+    who = core.policies.who
+    found = []
+    for rule, chat in reversed(await scope.rules_in_force(tx, where, core.now())):
+        may = rulebook.refused_to_revoke(core, rule, actor, chat) is None
+        if may or who(rule.created_by) == who(actor.key):
+            found.append((rule, chat, may))
+    shown = tuple(_standing(core, *one) for one in found[:SHOWN])
+    return shown, len(found[SHOWN:])
 
 
 def is_maker(core: Core, actor: Actor) -> bool:
     """Whether a policy names this person as one who makes rules."""
-    if actor.is_bot or actor.is_guest or actor.is_external:
+    if actor.by_name_only:
         return False
     who = core.policies.who
     return any(may_make(one, actor.key, who=who) for one in core.policies.policies)
 
 
-def _concerns(core: Core, rule: RuleRow, chat: ChatRow | None, actor: Actor) -> bool:
-    who = core.policies.who
-    mine = who(rule.created_by) == who(actor.key)
-    return mine or rulebook.refused_to_revoke(core, rule, actor, chat) is None
-
-
-def _standing(core: Core, rule: RuleRow, chat: ChatRow | None, actor: Actor) -> Standing:
-    used = "once" if rule.uses == 1 else f"{rule.uses} times" if rule.uses else "never"
-    about = [f"{rule.created_name} said so on {moment(rule.created_at)}; used {used}"]
+def _standing(core: Core, rule: RuleRow, chat: ChatRow | None, may: bool) -> Standing:
+    about = [f"{rule.created_name} said so on {moment(rule.created_at)}; {used(rule)}"]
     about += [one for one in (rulebook.suspended(core, rule), mask(rule.note or "")) if one]
     return Standing(
         id=rule.id,
         sentence=sentence(rule, here=rule.scope == Scope.ORGANISATION),
         about="; ".join(about),
         link=_link(core, rule, chat),
-        may=rulebook.refused_to_revoke(core, rule, actor, chat) is None,
+        may=may,
     )
 
 
@@ -189,22 +182,14 @@ async def _fields(core: Core, actor: Actor, organisation: str) -> tuple[Field, .
             max_length=1_000,
         ),
         Field("where", title="Where", choices=scopes, default=Scope.ORGANISATION.value),
-        Field("until", title="For how long", choices=[*SPANS.values(), _REVOKED], default="1 day"),
-        Field(
-            "uses",
-            FieldType.INTEGER,
-            title="How often at most",
-            required=False,
-            minimum=1,
-            maximum=_USES,
-        ),
+        UNTIL,
+        USES,
         Field("note", title="Note, for whoever reads it later", required=False, max_length=NOTE),
     )
 
 
 def _wish(given: Mapping[str, Any]) -> Wish:
     """What was filled in. Raises bot.field.AnswerError."""
-    seconds = {title: span for span, title in SPANS.items()}
     try:
         tests = conditions(given.get("when") or "")
     except Unread as unread:
@@ -214,7 +199,7 @@ def _wish(given: Mapping[str, Any]) -> Wish:
         effect=Effect(given["effect"]),
         conditions=tests,
         scope=Scope(given["where"]),
-        seconds=seconds.get(given["until"]),
+        seconds=seconds_of(given["until"]),
         uses=given.get("uses"),
         note=given.get("note") or "",
     )

@@ -11,7 +11,7 @@ from bot.card import draw
 from bot.core import Core
 from bot.markdown import age, code, link, moment, short_ids
 from bot.question import Purpose
-from bot.remember import does
+from bot.remember import does, used
 from bot.rulebook import suspended
 from bot.rules import BadRule, conditions_of, told
 from bot.surface import Actor, Listing
@@ -100,7 +100,6 @@ async def rules(core: Core, tx: Tx, where: Scope, page: int) -> Listing:
 def rule_line(core: Core, rule: RuleRow) -> str:
     """What a rule does, who made it when and why, how often it was used, and whether it does not
     speak now."""
-    used = "once" if rule.uses == 1 else f"{rule.uses} times" if rule.uses else "never"
     last = "" if rule.used_at is None else f", last on {moment(rule.used_at)}"
     left = "" if rule.expires_at is None else f", until {moment(rule.expires_at)}"
     left += "" if rule.uses_left is None else f", {rule.uses_left} uses left"
@@ -109,7 +108,7 @@ def rule_line(core: Core, rule: RuleRow) -> str:
     silent = suspended(core, rule)
     return (
         f"{code(rule.tool)} {does(rule)} {_WHERE[RuleScope(rule.scope)]}{_when(rule)}{for_one}: "
-        f"{code(rule.created_name)} said so on {moment(rule.created_at)}{left}; used {used}{last}"
+        f"{code(rule.created_name)} said so on {moment(rule.created_at)}{left}; {used(rule)}{last}"
         f"{note}{f'; **{silent}**' if silent else ''}"
     )
 

@@ -1,7 +1,9 @@
-"""The permission to serve without authentication, which only the command line can give."""
+"""What is this very machine, and the permission to serve it without authentication, which only the
+command line can give."""
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Final
 
 from bot.secrets import ConfigError
@@ -9,6 +11,16 @@ from bot.secrets import ConfigError
 INSECURE_LOCAL: Final = object()  # no configuration file can say this
 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is that of this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def refuse_beyond_loopback(host: str) -> None:

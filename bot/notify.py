@@ -63,17 +63,7 @@ async def tell_unreachable(core: Core, tx: Tx, chat: ChatRow, why: str) -> None:
         return
     link = core.surfaces[chat.surface].link(chat.place)
     thread = f"[our thread]({link})" if link else "our thread"
-    nonce = new_nonce()
-    await outbox.post(
-        tx,
-        place,
-        nonce=nonce,
-        subject=f"notice:{nonce}",
-        chat_id=chat.id,
-        text=f"I cannot go on in {thread}: {why}.",
-        now=core.now(),
-    )
-    await core.wake(tx, Job.DELIVER, place.channel_key)
+    await _notice(core, tx, chat, place, f"I cannot go on in {thread}: {why}.")
 
 
 async def tell_impossible(core: Core, tx: Tx, chat: ChatRow, call: CallRow, why: str) -> None:
@@ -108,17 +98,22 @@ async def tell_impossible(core: Core, tx: Tx, chat: ChatRow, call: CallRow, why:
         place = surface.direct(person.organisation, person.user)
         if place is None:
             continue
-        nonce = new_nonce()
-        await outbox.post(
-            tx,
-            place,
-            nonce=nonce,
-            subject=f"notice:{nonce}",
-            chat_id=chat.id,
-            text=f"{told} The call was refused: interlock.toml says who may approve.",
-            now=core.now(),
-        )
-        await core.wake(tx, Job.DELIVER, place.channel_key)
+        text = f"{told} The call was refused: interlock.toml says who may approve."
+        await _notice(core, tx, chat, place, text)
+
+
+async def _notice(core: Core, tx: Tx, chat: ChatRow, place: Place, text: str) -> None:
+    nonce = new_nonce()
+    await outbox.post(
+        tx,
+        place,
+        nonce=nonce,
+        subject=f"notice:{nonce}",
+        chat_id=chat.id,
+        text=text,
+        now=core.now(),
+    )
+    await core.wake(tx, Job.DELIVER, place.channel_key)
 
 
 def _direct(core: Core, chat: ChatRow, key: str) -> Place | None:

@@ -126,13 +126,11 @@ async def _open(core: Core, tx: Tx, chat: ChatRow, *rows: QuestionRow) -> None:
     for row in rows:
         marked = row.body if stale is None else {**row.body, "stale": stale}
         await questions.open_question(tx, replace(row, body=marked))
-        await audit.record(
+        await audit.record_on(
             tx,
             "asked",
+            row,
             now=core.now(),
-            chat_id=chat.id,
-            call_id=row.call_id,
-            question_id=row.id,
             purpose=row.purpose,
             digest=row.digest,
             audience=row.audience,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
+from bot.field import Field, FieldType
 from bot.markdown import moment
 from bot.rules import BadRule, Comparison, Condition, Effect, conditions_of, effect_of, told
 from bot.text import visible
@@ -58,6 +59,18 @@ SPANS: Final = {  # seconds that can be chosen, as people say them
     604_800.0: "1 week",
     2_592_000.0: "30 days",
 }
+_REVOKED: Final = "until revoked"
+UNTIL: Final = Field(
+    "until", title="For how long", choices=[*SPANS.values(), _REVOKED], default="1 day"
+)
+USES: Final = Field(
+    "uses",
+    FieldType.INTEGER,
+    title="How often at most",
+    required=False,
+    minimum=1,
+    maximum=1_000,
+)
 _DOES: Final = {
     Effect.ALLOW: "runs without asking",
     Effect.ASK: "is asked about",
@@ -129,9 +142,19 @@ def sentence(rule: RuleRow, *, here: bool = True) -> str:
     return f"{', '.join(parts)}."
 
 
+def seconds_of(until: object) -> float | None:
+    """How long what was picked in UNTIL holds; None: until it is revoked."""
+    return next((span for span, title in SPANS.items() if title == until), None)
+
+
 def does(rule: RuleRow) -> str:
     """What becomes of a call that the rule speaks of."""
     return _DOES[effect_of(rule)]
+
+
+def used(rule: RuleRow) -> str:
+    """How often it was."""
+    return f"used {'once' if rule.uses == 1 else f'{rule.uses} times' if rule.uses else 'never'}"
 
 
 def where(rule: RuleRow, *, here: bool) -> str:

@@ -11,7 +11,7 @@ from bot.core import Core, new_id
 from bot.effect import Case
 from bot.field import AnswerError, Choice, Field, FieldType, coerce
 from bot.question import Changed, NotAllowed, QuestionError
-from bot.remember import SPANS, Remember, What, rule_of
+from bot.remember import UNTIL, USES, Remember, What, rule_of, seconds_of
 from bot.rules import BadRule
 from bot.surface import Actor
 from bot.text import visible
@@ -24,8 +24,6 @@ from storage.scope import Asked
 
 _SHOWN: Final = 60  # characters of a value that a choice shows
 _FIELDS: Final = 50  # arguments that can be chosen; a call with more is remembered exactly
-_USES: Final = 1_000
-_REVOKED: Final = "until revoked"
 
 
 def fields_to_remember(core: Core, asked: Asked, by: Actor) -> tuple[Field, ...]:
@@ -53,15 +51,8 @@ def fields_to_remember(core: Core, asked: Asked, by: Actor) -> tuple[Field, ...]
             choices=[Choice(one.value, titles[one]) for one in scopes],
             default=Scope.CHAT.value,
         ),
-        Field("until", title="For how long", choices=[*SPANS.values(), _REVOKED], default="1 day"),
-        Field(
-            "uses",
-            FieldType.INTEGER,
-            title="How often at most",
-            required=False,
-            minimum=1,
-            maximum=_USES,
-        ),
+        UNTIL,
+        USES,
     ]
     if named:
         these = Field("fields", FieldType.CHOICES, title="These", required=False, choices=named)
@@ -85,12 +76,11 @@ def chosen(fields: Sequence[Field], answer: Mapping[str, Any]) -> Remember:
             {"fields": "Any call was chosen, so leave these out, or choose calls like them."}
         )
     uses = given.get("uses")
-    seconds = {title: span for span, title in SPANS.items()}
     return Remember(
         what=what,
         fields=tuple(map(str, named)) if what is What.FIELDS else (),
         scope=Scope(str(given["where"])),
-        seconds=seconds.get(str(given["until"])),
+        seconds=seconds_of(given["until"]),
         uses=uses if isinstance(uses, int) else None,
         requester=given.get("requester") is True,
     )
@@ -150,7 +140,7 @@ def _scopes(
             f"{policy.quorum} people must approve {call.name}, so it cannot be remembered."
         )
     askers, who = askers_of(call, chat), core.policies.who
-    outsider = by.is_bot or by.is_guest or by.is_external
+    outsider = by.by_name_only
     if not outsider and may_allow(policy, by.key, thread=False, askers=askers, who=who):
         return tuple(Scope)
     if may_allow(policy, by.key, thread=True, askers=askers, who=who):

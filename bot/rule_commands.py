@@ -8,7 +8,6 @@ import re
 from typing import Final
 
 from bot import rulebook
-from bot.approvers import REQUESTER
 from bot.core import Core
 from bot.markdown import code, short_ids
 from bot.question import QuestionError
@@ -92,9 +91,7 @@ async def _add(core: Core, event: Command, rest: str) -> str:
 
 def _for_itself(core: Core, rule: RuleRow) -> bool:
     """Whether the gate would let a rule that allows speak for who made it."""
-    return any(
-        one.self_approval or REQUESTER in one.approvers for one in rulebook.policies_of(core, rule)
-    )
+    return any(one.for_own for one in rulebook.policies_of(core, rule))
 
 
 async def _where(tx: Tx, place: Place, asked: Scope | None) -> tuple[Scope, str] | str:

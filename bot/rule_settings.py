@@ -136,8 +136,9 @@ async def sync(core: Core, entries: Sequence[RuleSettings]) -> None:
     async with core.db.transaction("sync_rules") as tx:
         wanted = [await _row(core, tx, one) for one in entries]
         there = {one.id: one for one in await rules.made_by(tx, FILE)}
+        kept = {one.id for one in wanted}
         for row in there.values():
-            if row.id not in {one.id for one in wanted}:
+            if row.id not in kept:
                 await take_back(core, tx, row, by=FILE, via="file")
         for row in wanted:
             known = there.get(row.id)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from bot.core import Core
 from bot.markdown import code, moment
-from bot.remember import where
+from bot.remember import does, where
 from bot.reply import say
 from bot.rules import Effect, effect_of
 from storage import audit
@@ -14,12 +12,6 @@ from storage.calls import CallRow
 from storage.chats import ChatRow
 from storage.database import Tx
 from storage.rules import RuleRow
-
-_WORDS: Final = {
-    Effect.ALLOW: ("runs without asking", "allowed it"),
-    Effect.ASK: ("is asked about", "said so"),
-    Effect.DENY: ("is refused", "said so"),
-}
 
 
 async def tell_rule_use(core: Core, tx: Tx, chat: ChatRow, row: CallRow, rule: RuleRow) -> None:
@@ -41,9 +33,9 @@ async def tell_rule_use(core: Core, tx: Tx, chat: ChatRow, row: CallRow, rule: R
 
 def line(rule: RuleRow) -> str:
     """Who said what, where and until when, in Markdown."""
-    does, said = _WORDS[effect_of(rule)]
+    said = "allowed it" if effect_of(rule) is Effect.ALLOW else "said so"
     ends = "it is revoked" if rule.expires_at is None else moment(rule.expires_at)
     return (
-        f"{code(rule.tool)} {does}: {code(rule.created_name)} {said} "
+        f"{code(rule.tool)} {does(rule)}: {code(rule.created_name)} {said} "
         f"{where(rule, here=True)} until {ends} (rule `{rule.id}`; `rules` lists it)."
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bot.approvers import ANYONE, FILE, NOBODY, Policy, askers_of, may_make
+from bot.approvers import ANYONE, FILE, NOBODY, Policy, askers_of, may_make, may_speak
 from bot.core import Core
 from bot.markdown import moment
 from bot.open_homes import draw_anew
@@ -91,7 +91,7 @@ def _asked_by(rule: RuleRow, call: CallRow, chat: ChatRow) -> bool:
 
 def refused_to_make(core: Core, rule: RuleRow, by: Actor) -> str | None:
     """Why this person may not make this rule, in a sentence; None: they may."""
-    if by.is_bot or by.is_guest or by.is_external:
+    if by.by_name_only:
         return "Standing rules are made by people of this organisation only."
     wrong = wrong_with(core, rule)
     if wrong is not None:
@@ -228,7 +228,7 @@ def refused_to_revoke(
     if by.surface == CLI:
         return None
     who = core.policies.who
-    if by.is_bot or by.is_external:
+    if not may_speak(by):
         return "Standing rules are revoked by people of this organisation only."
     mine = {rule.created_by}
     if effect_of(rule) is Effect.ALLOW:  # without it people are asked: who is for that may do it

@@ -311,24 +311,19 @@ class Service:
         if look.card is None:
             return Form(card=None, refusal=look.refusal)
         try:
-            asked = await self._asked(nonce)
-            actor = await known(self.core, actor)
-            return Form(card=look.card, fields=fields(self.core, asked, actor))
+            return Form(card=look.card, fields=fields(self.core, await self._asked(nonce), actor))
         except (QuestionError, DatabaseUnavailable) as error:
             return Form(card=None, refusal=str(error))
 
     async def _asked(self, nonce: str) -> Asked:
         """What an approval is about. Raises QuestionError."""
         async with self.core.db.read() as tx:
-            row = await questions.by_nonce(tx, nonce)
-            key = None if row is None else row.call_id
-            call = None if key is None else await calls.get(tx, key)
-            chat = None if call is None else await chats.get(tx, call.chat_id)
-        if row is None or call is None or chat is None:
+            asked = await _rows(tx, nonce)
+        if asked is None:
             raise UnknownQuestion
-        if row.purpose != Purpose.APPROVAL:
-            raise WrongVerb(f"This is no approval of {call.name}.")
-        return Asked(row, call, chat)
+        if asked.question.purpose != Purpose.APPROVAL:
+            raise WrongVerb(f"This is no approval of {asked.call.name}.")
+        return asked
 
     async def preview(self, event: Decision) -> Response:
         try:
@@ -362,14 +357,18 @@ class Service:
 
     async def _card(self, nonce: str) -> Card | None:
         async with self.core.db.read() as tx:
-            row = await questions.by_nonce(tx, nonce)
-            if row is None or row.call_id is None:
+            asked = await _rows(tx, nonce)
+            if asked is None:
                 return None
-            call = await calls.get(tx, row.call_id)
-            chat = None if call is None else await chats.get(tx, call.chat_id)
-            if call is None or chat is None:
-                return None
-            return await drawing.card(tx, row, call, chat)
+            return await drawing.card(tx, asked.question, asked.call, asked.chat)
+
+
+async def _rows(tx: Tx, nonce: str) -> Asked | None:
+    """The question behind a nonce, with its call and chat."""
+    row = await questions.by_nonce(tx, nonce)
+    call = None if row is None or row.call_id is None else await calls.get(tx, row.call_id)
+    chat = None if call is None else await chats.get(tx, call.chat_id)
+    return None if row is None or call is None or chat is None else Asked(row, call, chat)
 
 
 def _told(ruling: Ruling, card: Card | None) -> str:

@@ -81,6 +81,12 @@ class Actor:
         return f"{self.surface}:{self.organisation}/{self.user}"
 
     @property
+    def by_name_only(self) -> bool:
+        """Whether they may do something only where they are named: no member of the organisation
+        like any other."""
+        return self.is_bot or self.is_guest or self.is_external
+
+    @property
     def keys(self) -> frozenset[str]:
         """Every key that may be this person's, to hold something against them."""
         return self.also | {self.key}

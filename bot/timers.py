@@ -7,7 +7,7 @@ up for by the strongest step alone."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, assert_never
+from typing import assert_never
 
 from bot.approvers import Policy, askers_of, audience
 from bot.closing import redraw, supersede_open
@@ -101,7 +101,7 @@ class Timers:
             next_at = next_reminder(policy, row.reminders + 1, now)
             if await questions.remind(tx, row, next_at=next_at):
                 told.append(row)
-                await self._record(tx, "reminded", row, reminders=row.reminders + 1)
+                await audit.record_on(tx, "reminded", row, now=now, reminders=row.reminders + 1)
         await tell(self.core, tx, chat, told, About.WAITING)
 
     async def _escalate(self, tx: Tx, chat: ChatRow, rows: Sequence[QuestionRow]) -> None:
@@ -139,26 +139,13 @@ class Timers:
             remind_at = next_reminder(policy, row.reminders, now)
         if not await questions.escalate(tx, row, audience=shown, remind_at=remind_at, now=now):
             return False
-        await self._record(tx, "escalated", row, audience=shown)
+        await audit.record_on(tx, "escalated", row, now=now, audience=shown)
         return True
-
-    async def _record(self, tx: Tx, event: str, row: QuestionRow, **detail: Any) -> None:
-        await audit.record(
-            tx,
-            event,
-            now=self.core.now(),
-            chat_id=row.chat_id,
-            call_id=row.call_id,
-            question_id=row.id,
-            **detail,
-        )
 
 
 async def _deciders(tx: Tx, row: QuestionRow) -> set[str]:
     """Those who may decide something on the card of a question."""
-    now = await questions.get(tx, row.id)
-    rows = [now] if row.card is None else await questions.of_card(tx, row.card)
-    return {key for one in rows if one is not None for key in one.audience["deciders"]}
+    return {key for one in await questions.beside(tx, row) for key in one.audience["deciders"]}
 
 
 async def expire(core: Core, tx: Tx, question: QuestionRow) -> bool:
@@ -199,13 +186,11 @@ async def expire(core: Core, tx: Tx, question: QuestionRow) -> bool:
             raise AssertionError("what came of a lost run is asked until a person says it")
         case unreachable:
             assert_never(unreachable)
-    await audit.record(
+    await audit.record_on(
         tx,
         "expired",
+        question,
         now=now,
-        chat_id=call.chat_id,
-        call_id=call.id,
-        question_id=question.id,
         purpose=question.purpose,
         expires_at=question.expires_at,
     )

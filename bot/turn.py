@@ -221,23 +221,32 @@ class TurnRunner:
                 await say(self.core, tx, chat, reply_subject(chat, position), parts)
             else:  # an attempt that failed may have shown some
                 await unsay(self.core, tx, chat, reply_subject(chat, position))
-            again, asked = await self._asked(tx, position)
-            round_ = _Round(
-                agent=agent,
-                message_id=message_id,
-                in_force=await rules.in_force(tx, chat, self.core.now()),
-                repeated=await self._repeated(tx, message_id),
-                declined=await calls.digests_declined(tx, chat.id),
-                expired=await calls.digests_expired(tx, chat.id, again.askers),
-                again=again,
-                asked=asked,
-            )
-            rows = [
-                await self._open(tx, round_, number, proposal)
-                for number, proposal in enumerate(proposals)
-            ]
-            waiting = [row for row in rows if row.state == CallState.WAITING]
-            await open_approvals(self.core, tx, chat, waiting)
+            if proposals:
+                await self._open_all(tx, agent, message_id, position, proposals)
+
+    async def _open_all(
+        self, tx: Tx, agent: Agent, message_id: int, position: int, proposals: list[_Proposal]
+    ) -> None:
+        chat = self.held.chat
+        again, asked = await self._asked(tx, position)
+        round_ = _Round(
+            agent=agent,
+            message_id=message_id,
+            in_force=await rules.in_force(tx, chat, self.core.now()),
+            repeated=await self._repeated(tx, message_id),
+            declined=await calls.digests_declined(tx, chat.id),
+            expired=set()
+            if again is asked
+            else await calls.digests_expired(tx, chat.id, again.askers),
+            again=again,
+            asked=asked,
+        )
+        rows = [
+            await self._open(tx, round_, number, proposal)
+            for number, proposal in enumerate(proposals)
+        ]
+        waiting = [row for row in rows if row.state == CallState.WAITING]
+        await open_approvals(self.core, tx, chat, waiting)
 
     async def _asked(self, tx: Tx, position: int) -> tuple[_Asked, _Asked]:
         """Who asked for what is made once more, and for anything else: of that, whoever had it

@@ -13,6 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from storage.database import Tx, canonical
+from storage.questions import QuestionRow
 from storage.redact import mask_all
 from storage.schema import audit
 
@@ -72,6 +73,30 @@ async def record(
             "detail": mask_all(detail),
             "created_at": now,
         }
+    )
+
+
+async def record_on(
+    tx: Tx,
+    event: str,
+    question: QuestionRow,
+    *,
+    now: float,
+    actor: str | None = None,
+    via: str | None = None,
+    **detail: Any,
+) -> None:
+    """What became of a question."""
+    await record(
+        tx,
+        event,
+        now=now,
+        chat_id=question.chat_id,
+        call_id=question.call_id,
+        question_id=question.id,
+        actor=actor,
+        via=via,
+        **detail,
     )
 
 

@@ -114,6 +114,14 @@ async def of_card(tx: Tx, card: str) -> list[QuestionRow]:
     )
 
 
+async def beside(tx: Tx, row: QuestionRow) -> list[QuestionRow]:
+    """The questions on the card of this one, itself among them, as they are now."""
+    if row.card is not None:
+        return await of_card(tx, row.card)
+    now = await get(tx, row.id)
+    return [] if now is None else [now]
+
+
 async def settle(
     tx: Tx,
     question_id: str,
@@ -125,20 +133,15 @@ async def settle(
     now: float,
 ) -> bool:
     """open -> settled; False when somebody was first."""
-    return (
-        await tx.change(
-            sa.update(questions)
-            .where(questions.c.id == question_id, questions.c.state == QuestionState.OPEN)
-            .values(
-                state=to,
-                response=response,
-                settled_by=by,
-                settled_name=name,
-                settled_at=now,
-                version=questions.c.version + 1,
-            )
-        )
-        == 1
+    return await _change_open(
+        tx,
+        question_id,
+        state=to,
+        response=response,
+        settled_by=by,
+        settled_name=name,
+        settled_at=now,
+        version=questions.c.version + 1,
     )
 
 
@@ -158,49 +161,27 @@ async def postpone(
     tx: Tx, row: QuestionRow, *, remind_at: float | None, escalate_at: float | None
 ) -> None:
     """Other times for an open question."""
-    await tx.change(
-        sa.update(questions)
-        .where(questions.c.id == row.id, questions.c.state == QuestionState.OPEN)
-        .values(remind_at=remind_at, escalate_at=escalate_at)
-    )
+    await _change_open(tx, row.id, remind_at=remind_at, escalate_at=escalate_at)
 
 
 async def remind(tx: Tx, row: QuestionRow, *, next_at: float | None) -> bool:
     """Counts a reminder; False when it was settled, or reminded of, meanwhile."""
-    return (
-        await tx.change(
-            sa.update(questions)
-            .where(
-                questions.c.id == row.id,
-                questions.c.state == QuestionState.OPEN,
-                questions.c.reminders == row.reminders,
-            )
-            .values(reminders=row.reminders + 1, remind_at=next_at)
-        )
-        == 1
-    )
+    as_seen = questions.c.reminders == row.reminders
+    return await _change_open(tx, row.id, as_seen, reminders=row.reminders + 1, remind_at=next_at)
 
 
 async def escalate(
     tx: Tx, row: QuestionRow, *, audience: Any, remind_at: float | None, now: float
 ) -> bool:
     """The next approvers may decide too; False when it was settled, or escalated, meanwhile."""
-    return (
-        await tx.change(
-            sa.update(questions)
-            .where(
-                questions.c.id == row.id,
-                questions.c.state == QuestionState.OPEN,
-                questions.c.escalated_at.is_(None),
-            )
-            .values(
-                escalated_at=now,
-                audience=audience,
-                remind_at=remind_at,
-                version=questions.c.version + 1,
-            )
-        )
-        == 1
+    return await _change_open(
+        tx,
+        row.id,
+        questions.c.escalated_at.is_(None),
+        escalated_at=now,
+        audience=audience,
+        remind_at=remind_at,
+        version=questions.c.version + 1,
     )
 
 
@@ -240,14 +221,15 @@ async def touch(tx: Tx, question_id: str) -> None:
 
 async def rewrite(tx: Tx, question_id: str, body: Any) -> bool:
     """Another body for an open question, for its card to show; False when it was settled."""
-    return (
-        await tx.change(
-            sa.update(questions)
-            .where(questions.c.id == question_id, questions.c.state == QuestionState.OPEN)
-            .values(body=body, version=questions.c.version + 1)
-        )
-        == 1
-    )
+    return await _change_open(tx, question_id, body=body, version=questions.c.version + 1)
+
+
+async def _change_open(
+    tx: Tx, question_id: str, *as_seen: sa.ColumnElement[bool], **values: Any
+) -> bool:
+    """False when it was settled meanwhile, or is not as it was seen."""
+    open_one = (questions.c.id == question_id, questions.c.state == QuestionState.OPEN)
+    return await tx.change(sa.update(questions).where(*open_one, *as_seen).values(**values)) == 1
 
 
 async def record_decision(tx: Tx, row: DecisionRow) -> bool:

@@ -12,18 +12,15 @@ from typing import Any
 
 from pydantic_ai.messages import ToolReturnPart, UserPromptPart
 
+from bot.app import handlers_of
 from bot.approvers import Policies, Policy
 from bot.chat import Chat
 from bot.core import Agent, Core, Job, ToolSource
-from bot.deliver import Deliverer
 from bot.jobs import EmbeddedEngine, Handler
-from bot.loop import Loop
 from bot.question import Question
 from bot.scripted import Step
 from bot.service import Service
 from bot.surface import Actor, Place
-from bot.task import Tasks
-from bot.timers import Timers
 from bot.tool import Approval, Tool, tool
 from bot.transcript import load
 from storage import audit, outbox
@@ -82,12 +79,7 @@ class World:
 
     @cached_property
     def handlers(self) -> dict[Job, Handler]:
-        return {
-            Job.CHAT: Loop(self.core, "process").complete,
-            Job.DELIVER: Deliverer(self.core).deliver,
-            Job.TASK: Tasks(self.core).poll,
-            Job.DUE: Timers(self.core).due,
-        }
+        return handlers_of(self.core, owner="process")
 
     async def settle(self) -> None:
         """Everything that is due happens: chats run, cards are delivered."""

@@ -324,9 +324,8 @@ class Clicks:
 
     async def _form(self, click: Click) -> Form | str:
         """The form that a button opens, or why this person does not get it."""
-        found: list[Form] = []
 
-        async def asked(actor: Actor) -> Outcome:
+        async def asked(actor: Actor) -> Form | str:
             place = click.place or self._anywhere
             match click.action:
                 case actions.NEW_RULE:
@@ -335,31 +334,38 @@ class Clicks:
                     form = await self._entry.editing(click.nonce, actor, place=place)
                 case _:
                     form = await self._entry.remembering(click.nonce, actor, place=place)
-            if not form.fields:
-                return Outcome(form.refusal or BROKEN)
-            found.append(form)
-            return Outcome()
+            return form if form.fields else form.refusal
 
-        outcome = await self._guarded(click.person, asked)
-        return found[0] if found else outcome.sentence
+        return await self._sought(click, asked)
 
     async def _look(self, click: Click, verb: Verb | None, nonce: str = "") -> Card | str:
         """The card, or why the person may not see it."""
         nonce = nonce or click.nonce
-        found: list[Card] = []
 
-        async def looked(actor: Actor) -> Outcome:
+        async def looked(actor: Actor) -> Card | str:
             look = await (
                 self._entry.read(nonce, actor, place=click.place or self._anywhere)
                 if verb is None
                 else self._entry.look(nonce, verb, actor, place=click.place or self._anywhere)
             )
-            if look.card is None:
-                return Outcome(look.refusal or BROKEN)
-            found.append(look.card)
+            return look.refusal if look.card is None else look.card
+
+        return await self._sought(click, looked)
+
+    async def _sought(
+        self, click: Click, ask: Callable[[Actor], Awaitable[_Found | str]]
+    ) -> _Found | str:
+        """What the product gives the person who clicked, or why it does not."""
+        found: list[_Found] = []
+
+        async def asked(actor: Actor) -> Outcome:
+            answer = await ask(actor)
+            if isinstance(answer, str):
+                return Outcome(answer or BROKEN)
+            found.append(answer)
             return Outcome()
 
-        outcome = await self._guarded(click.person, looked)
+        outcome = await self._guarded(click.person, asked)
         return found[0] if found else outcome.sentence
 
     async def _show(self, click: Click, view: modals.View) -> str:
@@ -378,7 +384,7 @@ class Clicks:
     async def _fill(
         self,
         view_id: str,
-        looking: asyncio.Task[_Found | str],
+        looking: Awaitable[_Found | str],
         draw: Callable[[_Found], modals.View],
     ) -> None:
         found = await looking
@@ -392,11 +398,8 @@ class Clicks:
     async def _turn(self, click: Click) -> None:
         """Shows another page of a card in its modal."""
         number = pages.number_of(click.nonce)
-        found = await self._look(click, None, click.about)
-        await self._update(
-            click.view,
-            lambda: modals.saying(found) if isinstance(found, str) else pages.page(found, number),
-        )
+        looking = self._look(click, None, click.about)
+        await self._fill(click.view, looking, lambda card: pages.page(card, number))
 
     async def _show_later(self, external_id: str, deciding: asyncio.Task[Outcome]) -> None:
         """Shows what came of a form that took longer than Slack waits."""

@@ -65,7 +65,7 @@ class People:
             is_guest=bool(profile.get("is_restricted") or profile.get("is_ultra_restricted")),
             is_external=home != self._team or bool(profile.get("is_stranger")),
         )
-        if actor.is_bot or actor.is_guest or actor.is_external:
+        if actor.by_name_only:
             return actor
         return replace(actor, email=_address(profile))
 

@@ -6,7 +6,6 @@ service URL (platforms/teams.md 3): that is refused here."""
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 
 from adapters.teams import limits
 from adapters.teams.clouds import Cloud
+from bot.loopback import is_loopback
 
 _SERVICE_URL: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[\w.~-]*)*", re.ASCII)
 _PASSED_ON: Final = frozenset(
@@ -106,14 +106,5 @@ def is_local(remote: str, headers: Mapping[str, str]) -> bool:
         return False
     try:
         return is_loopback(urlsplit(f"//{headers.get('Host', '')}").hostname or "")
-    except ValueError:
-        return False
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False

@@ -10,7 +10,6 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from ipaddress import ip_address
 from typing import Any, Final, assert_never
 from urllib.parse import urlsplit
 
@@ -20,6 +19,7 @@ import pydantic
 from bot import address
 from bot.field import Choice, Field, FieldType, Value, coerce
 from bot.form_schema import SchemaError, fields_from_schema
+from bot.loopback import is_loopback
 from bot.question import Asked, Kind
 from bot.tool import Action, Answered
 from bot.value import storable
@@ -145,16 +145,9 @@ def why_not_open(url: str, *, plain_http: bool = False) -> str:
     if not address.read(url).host:
         return "The address of the page is not one of http or https that every program reads alike."
     parts = urlsplit(url)
-    if parts.scheme == "https" or plain_http or _is_this_machine(parts.hostname or ""):
+    if parts.scheme == "https" or plain_http or is_loopback(parts.hostname or ""):
         return ""
     return "The connection to the page would not be encrypted (http)."
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _read(params: Mapping[str, Any]) -> Params:

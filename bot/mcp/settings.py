@@ -7,7 +7,6 @@ names the setting, as `servers.NAME.url ...`.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -17,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from bot.loopback import is_loopback
 from bot.secrets import ConfigError, secret
 
 _SERVER_NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
@@ -56,7 +56,7 @@ class OAuthSettings(_Section):
     @classmethod
     def _is_an_address(cls, value: str) -> str:
         parts = _address(value)
-        if parts.scheme != "https" and not _loopback(parts.hostname or ""):
+        if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
             raise ValueError("must be https, since a secret is sent there")
         return value
 
@@ -168,7 +168,7 @@ class ServerSettings(_Section):
         if self.url is not None:
             parts = urlsplit(self.url)
             if parts.scheme != "https" and not (
-                self.insecure_http or _loopback(parts.hostname or "")
+                self.insecure_http or is_loopback(parts.hostname or "")
             ):
                 raise ValueError(
                     "url must be https; plain http is for this machine only, unless "
@@ -276,12 +276,3 @@ def _address(value: str) -> SplitResult:
     if parts.username is not None or parts.password is not None:
         raise ValueError("must have no user or password in it: they belong into the environment")
     return parts
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bot.approvers import ANYONE, REQUESTER, Policies, Policy
-from bot.rules import Comparison, Condition
+from bot.core import new_id
+from bot.rules import Comparison, Condition, Effect
+from bot.surface import Actor
+from storage.rules import RuleRow, Scope
 from tests.scenario.slack_product import ANA, BEN, CYN
 
 # The people, each of whom meets a question of the policy that their column is about
@@ -322,3 +325,23 @@ def read() -> dict[str, dict[str, str]]:
             assert set(codes) <= {*SENTENCES, COUNTS, SILENT}, name
             found[name.strip()] = dict(zip(kinds, codes, strict=True))
     return found
+
+
+def rule_of(maker: Actor) -> RuleRow:
+    """A standing rule of one policy, which a rule maker made."""
+    return RuleRow(
+        id=new_id("rule"),
+        tool="refund",
+        server="",
+        schema_digest="",
+        effect=Effect.DENY,
+        conditions=[
+            Condition("who", Comparison.EQUAL, "made").to_json(),
+            Condition("order", Comparison.EQUAL, "none").to_json(),
+        ],
+        scope=Scope.ORGANISATION,
+        scope_key=f"{maker.surface}:{maker.organisation}",
+        created_by=maker.key,
+        created_name="mak",
+        created_at=0.0,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -10,19 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.approvers import Policies, Policy
-from bot.core import Agent, Core, Job, ToolSource
-from bot.deliver import Deliverer
+from bot.core import Agent, Core, ToolSource
 from bot.jobs import EmbeddedEngine
-from bot.loop import Loop
 from bot.scripted import Step
 from bot.service import Service
-from bot.task import Tasks
-from bot.timers import Timers
 from bot.tool import Tool
 from storage.database import Database
 from tests.fakes.clock import WallClock
 from tests.fakes.model import ScriptedModel, script
 from tests.fakes.slack import FakeSlack, View, buttons_of, text_of
+from tests.scenario.serving import working
 from tests.scenario.slack_world import Mode, running
 
 ANA, BEN, CYN, OPS = "U_ANA", "U_BEN", "U_CYN", "C_OPS"
@@ -131,16 +127,5 @@ async def product(
         )
         async with running(slack, Service(core, agent="ops"), mode, db) as surface:
             core.surfaces["slack"] = surface
-            handlers = {
-                Job.CHAT: Loop(core, "process").complete,
-                Job.DELIVER: Deliverer(core).deliver,
-                Job.TASK: Tasks(core).poll,
-                Job.DUE: Timers(core).due,
-            }
-            await engine.recover()
-            running_engine = asyncio.create_task(engine.run(handlers))
-            try:
+            async with working(core, engine):
                 yield Product(slack, model, db, core, root=root)
-            finally:
-                running_engine.cancel()
-                await asyncio.gather(running_engine, return_exceptions=True)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Literal
-
-from aiohttp import web
 
 from adapters.slack import open_surface
 from adapters.slack.transport import SlackSurface
@@ -41,6 +38,7 @@ from tests.fakes.slack import (
     FakeSlack,
     text_of,
 )
+from tests.scenario.serving import serving
 
 SECRETS = {
     "SLACK_BOT_TOKEN": BOT_TOKEN,
@@ -248,29 +246,13 @@ async def running(
     given = {"mode": mode, "base_url": slack.base_url} | options
     surface = open_surface(given, entry, slack.clock, database)
     assert isinstance(surface, SlackSurface)
-    app = web.Application()
-    app.add_routes(surface.routes())
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    slack.bot_address = f"http://{host}:{port}"
-    slack.events_url = f"{slack.bot_address}/slack/events" if mode == "http" else None
-    started = asyncio.Event()
-    task = asyncio.create_task(surface.run(started))
-    waiting = asyncio.create_task(started.wait())
-    try:
-        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED, timeout=5)
-        if task.done():
-            await task
-        assert started.is_set()
+
+    def at(address: str) -> None:
+        slack.bot_address = address
+        slack.events_url = f"{address}/slack/events" if mode == "http" else None
+
+    async with serving(surface, at):
         yield surface
-    finally:
-        waiting.cancel()
-        task.cancel()
-        await asyncio.gather(task, waiting, return_exceptions=True)
-        await runner.cleanup()
 
 
 async def living(mode: Mode) -> AsyncIterator[World]:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
-from aiohttp import web
 from botframework.connector.auth import microsoft_app_credentials  # type: ignore[import-untyped]
 
 from adapters.teams.settings import TeamsSettings
 from adapters.teams.transport import TeamsSurface
 from bot.approvers import Policies, Policy
 from bot.clock import Clock
-from bot.core import Agent, Core, Job
-from bot.deliver import Deliverer
+from bot.core import Agent, Core
 from bot.jobs import EmbeddedEngine
-from bot.loop import Loop
 from bot.scripted import Step
 from bot.service import Service
 from bot.surface import Entry
-from bot.task import Tasks
 from bot.tool import Tool
 from storage.database import Database
 from tests.fakes.clock import WallClock
 from tests.fakes.model import ScriptedModel, script
 from tests.fakes.teams import APP, TENANT, Entra, FakeTeams, Shown, buttons_of
+from tests.scenario.serving import serving, working
 
 
 def person(who: str, teams: FakeTeams) -> str:
@@ -55,28 +51,12 @@ async def running(
 ) -> AsyncIterator[TeamsSurface]:
     settings = TeamsSettings(APP, TENANT, "s3cret", tenants, teams.cloud, "/api/messages", insecure)
     surface = TeamsSurface(settings, entry, clock or WallClock(), database)
-    app = web.Application(client_max_size=1024 * 1024)
-    app.add_routes(surface.routes())
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    teams.bot_url = f"http://{host}:{port}/api/messages"
-    started = asyncio.Event()
-    task = asyncio.create_task(surface.run(started))
-    waiting = asyncio.create_task(started.wait())
-    try:
-        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED, timeout=5)
-        if task.done():
-            await task
-        assert started.is_set()
+
+    def at(address: str) -> None:
+        teams.bot_url = f"{address}/api/messages"
+
+    async with serving(surface, at):
         yield surface
-    finally:
-        waiting.cancel()
-        task.cancel()
-        await asyncio.gather(task, waiting, return_exceptions=True)
-        await runner.cleanup()
 
 
 @dataclass
@@ -142,15 +122,5 @@ async def product(
         )
         async with running(world, Service(core, agent="ops"), db) as surface:
             core.surfaces["teams"] = surface
-            handlers = {
-                Job.CHAT: Loop(core, "process").complete,
-                Job.DELIVER: Deliverer(core).deliver,
-                Job.TASK: Tasks(core).poll,
-            }
-            await engine.recover()
-            running_engine = asyncio.create_task(engine.run(handlers))
-            try:
+            async with working(core, engine):
                 yield Product(world, model, core, thread)
-            finally:
-                running_engine.cancel()
-                await asyncio.gather(running_engine, return_exceptions=True)

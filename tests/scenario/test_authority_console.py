@@ -10,15 +10,12 @@ import sqlalchemy as sa
 
 from bot import rulebook
 from bot.approvers import Policies
-from bot.core import new_id
-from bot.rules import Comparison, Condition, Effect
 from bot.surface import Actor
 from storage import schema
 from storage.database import Database
-from storage.rules import RuleRow, Scope
 from tests.fakes.model import call
 from tests.scenario import authority, authority_ways
-from tests.scenario.authority import COUNTS, KINDS, SENTENCES
+from tests.scenario.authority import COUNTS, KINDS, SENTENCES, rule_of
 from tests.scenario.test_console import Terminal
 
 
@@ -80,25 +77,6 @@ def at_a_console(given: Policies) -> Policies:
 
 def person(kind: str) -> Actor:
     return Actor("console", "local", KINDS[kind].user.removeprefix("U_"))
-
-
-def rule_of(maker: Actor) -> RuleRow:
-    return RuleRow(
-        id=new_id("rule"),
-        tool="refund",
-        server="",
-        schema_digest="",
-        effect=Effect.DENY,
-        conditions=[
-            Condition("who", Comparison.EQUAL, "made").to_json(),
-            Condition("order", Comparison.EQUAL, "none").to_json(),
-        ],
-        scope=Scope.ORGANISATION,
-        scope_key=f"{maker.surface}:{maker.organisation}",
-        created_by=maker.key,
-        created_name="mak",
-        created_at=0.0,
-    )
 
 
 @pytest.mark.row("B2")

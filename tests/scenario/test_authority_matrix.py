@@ -14,16 +14,13 @@ import sqlalchemy as sa
 
 from adapters.slack import people, standing
 from bot import rulebook
-from bot.core import new_id
-from bot.rules import Comparison, Condition, Effect
 from bot.surface import Actor, Pace
 from storage import schema
 from storage.database import Database
-from storage.rules import RuleRow, Scope
 from tests.fakes.slack import FakeSlack, text_of
 from tests.fakes.slack.web import Bucket
 from tests.scenario import authority, authority_ways
-from tests.scenario.authority import COUNTS, KINDS, SENTENCES, SILENT
+from tests.scenario.authority import COUNTS, KINDS, SENTENCES, SILENT, rule_of
 from tests.scenario.authority_hands import Asked, Try, Way
 from tests.scenario.authority_ways import GROUPS, WAYS
 from tests.scenario.slack_product import ANA, OPS, Product, product
@@ -82,22 +79,7 @@ class Floor:
 
     async def _rule(self) -> Asked:
         maker = Actor("slack", "T1", KINDS["mk"].user)
-        rule = RuleRow(
-            id=new_id("rule"),
-            tool="refund",
-            server="",
-            schema_digest="",
-            effect=Effect.DENY,
-            conditions=[
-                Condition("who", Comparison.EQUAL, "made").to_json(),
-                Condition("order", Comparison.EQUAL, "none").to_json(),
-            ],
-            scope=Scope.ORGANISATION,
-            scope_key="slack:T1",
-            created_by=maker.key,
-            created_name="mak",
-            created_at=0.0,
-        )
+        rule = rule_of(maker)
         await rulebook.make(self.one.core, rule, by=maker, via="test")
         return Asked("", "", "", (), (rule.id,))
 

@@ -79,7 +79,11 @@ ARGUMENTS = st.lists(
 @given(ARGUMENTS)
 def test_the_pages_joined_are_the_exact_arguments(arguments: list[Argument]) -> None:
     drawn = card(arguments=tuple(arguments))
-    told = "".join(one.value for one in revealed(drawn).arguments if one.value.strip())
+    told = "".join(
+        (one.name if len(one.name) > pages._NAME else "")  # which stands before it, as exact
+        + (one.value if one.value.strip() else "")
+        for one in revealed(drawn).arguments
+    )
     assert exact_of(checked(all_pages(drawn))) == told
     filed = all_pages(replace(drawn, file="a.json"))
     total = sum(len(one.name) + len(one.value) for one in revealed(drawn).arguments)

@@ -9,12 +9,11 @@ import structlog
 from bot import arguments, drawing
 from bot.card import draw_task
 from bot.core import Core, Job, new_id
-from bot.group import GroupCard, draw_group
 from bot.outage import Outages
 from bot.reminder import draw, is_reminder
 from bot.reply import ANSWER_FILE, is_whole, may_grow, not_attached
 from bot.session import status_of
-from bot.surface import Content, DeliveryError, File, Place, Posted, Reply, Surface
+from bot.surface import Content, DeliveryError, File, Posted, Reply, Surface
 from storage import audit, calls, chats, files, outbox, questions
 from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
@@ -138,7 +137,7 @@ class Deliverer:
             card = await drawing.card(tx, question, call, chat)
             return drawing.seen_from(card, row.place), question.version
         if row.subject.startswith("round:"):
-            group = await self._group(tx, row.subject, row.place)
+            group = await drawing.group(tx, row.subject, row.place)
             return group, group.version
         if row.subject.startswith("task:"):
             call, chat = await self._call(tx, row.subject.removeprefix("task:"))
@@ -160,16 +159,6 @@ class Deliverer:
         post = row if alone else await outbox.post_of(tx, row.subject)
         assert post is not None
         return Reply(post.text or "", live=post.live), post.version
-
-    async def _group(self, tx: Tx, subject: str, place: Place) -> GroupCard:
-        asking = {call.id: call for call in await calls.on_card(tx, subject)}
-        asked = await questions.of_card(tx, subject)
-        _, chat = await self._call(tx, next(iter(asking)))
-        cards = [
-            await drawing.card(tx, question, asking[question.call_id or ""], chat)
-            for question in asked
-        ]
-        return draw_group(asked, [drawing.seen_from(one, place) for one in cards], chat.agent)
 
     async def _call(self, tx: Tx, call_id: str) -> tuple[CallRow, ChatRow]:
         call = await calls.get(tx, call_id)

@@ -139,6 +139,18 @@ class Desk:
                 return None
             return "Only the person who asked the agent and its approvers can read all of this."
 
+    async def stands(self, nonce: str, *, place: Place) -> bool:
+        """Whether a card of the question stands there, or is about to."""
+        async with self.core.db.read() as tx:
+            row = await self._find(tx, nonce)
+            call = None if row is None else await self._call(tx, row)
+            chat = None if call is None else await chats.get(tx, call.chat_id)
+            return (
+                row is not None
+                and chat is not None
+                and await self.belongs(tx, row, chat, place, None)
+            )
+
     async def refuse(self, key: str, verb: Verb, why: str, by: Actor, via: str) -> None:
         """Puts on record that somebody was refused before their decision came to the desk."""
         async with self.core.db.transaction("refuse") as tx:

@@ -18,6 +18,7 @@ from bot.core import Core, Job, new_id
 from bot.desk import Desk, Ruling
 from bot.editing import BadEdit, fields_to_edit
 from bot.field import AnswerError, Field
+from bot.group import GroupCard
 from bot.groups import with_groups
 from bot.identity import known, learn
 from bot.intake import keep_files
@@ -190,16 +191,27 @@ class Service:
             return Response(
                 done=False, sentence=f"{error} Nothing was decided, unless the card says so."
             )
-        card = None
+        card = stands = None
         with contextlib.suppress(DatabaseUnavailable):  # it is decided, whatever comes now
             card = await self._card(event.nonce)
+            stands = await self._standing(event.nonce, event.place)
         done = ruling.first or bool(ruling.recorded)
-        return Response(done=done, sentence=_told(ruling, card), settled=card)
+        return Response(done=done, sentence=_told(ruling, card), card=stands)
 
     async def decide_together(self, event: GroupDecision) -> Response:
         """Somebody approved or declined several questions of one card at once."""
         event = replace(event, actor=await with_groups(self.core, event.actor))
-        return await decide_together(self.desk, event)
+        response = await decide_together(self.desk, event)
+        if event.place is None:
+            return response
+        return replace(response, card=await self.shown(event.nonce, place=event.place))
+
+    async def shown(self, nonce: str, *, place: Place) -> Card | GroupCard | None:
+        try:
+            there = bool(place.channel) and await self.desk.stands(nonce, place=place)
+            return await self._standing(nonce, place) if there else None
+        except DatabaseUnavailable:
+            return None
 
     async def open_cards(self, place: Place) -> list[Card]:
         """The cards that wait in a thread, oldest first."""
@@ -354,6 +366,11 @@ class Service:
         except DatabaseUnavailable as error:
             return Look(card=None, refusal=str(error))
         return Look(card=card, refusal=refusal or "")
+
+    async def _standing(self, nonce: str, place: Place | None) -> Card | GroupCard | None:
+        async with self.core.db.read() as tx:
+            asked = await _rows(tx, nonce)
+            return None if asked is None else await drawing.standing(tx, asked, place)
 
     async def _card(self, nonce: str) -> Card | None:
         async with self.core.db.read() as tx:

@@ -410,13 +410,13 @@ class Surface(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
     """What the person who acted is told at once. `errors` are sentences by field name, for the
-    form they sent; `sentence` is for them alone. `settled` is the card as it now stands, to be
-    shown where the surface can do that in its answer."""
+    form they sent; `sentence` is for them alone. `card` is what now stands where it was decided, to
+    be shown where the surface can do that in its answer."""
 
     done: bool
     sentence: str = ""
     errors: Mapping[str, str] = field(default_factory=dict)
-    settled: Card | None = None
+    card: Card | GroupCard | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,6 +456,10 @@ class Entry(Protocol):
     async def decide_together(self, event: GroupDecision) -> Response:
         """Decides several questions of one card, each by itself; `done`: all of them as asked.
         Never raises for what a person did."""
+
+    async def shown(self, nonce: str, *, place: Place) -> Card | GroupCard | None:
+        """The card of a question as it now stands in a place, for everybody there; None: none does.
+        Changes nothing."""
 
     async def open_cards(self, place: Place) -> list[Card]:
         """The cards that wait in a thread, oldest first: for a surface that keeps none."""

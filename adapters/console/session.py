@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 from adapters.console import answer, draw, line
 from adapters.console.screen import NoCard, Screen, Shown
+from bot.card import Card
 from bot.field import Field
 from bot.question import Kind, Verb
 from bot.remember import THREAD, Remember
@@ -221,7 +222,7 @@ class Session:
                 edited=edited,
             )
         )
-        if told.settled is not None:
-            self._screen.card(shown.place, told.settled)
-        if told.settled is None or not told.done:
+        if isinstance(told.card, Card):
+            self._screen.card(shown.place, told.card)
+        if told.card is None or not told.done:
             self._screen.say(told.sentence)

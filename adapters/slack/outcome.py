@@ -31,4 +31,4 @@ def told(answer: Response) -> Outcome:
     if answer.done:
         return Outcome(done=answer.sentence)
     sentence = answer.sentence or " ".join(answer.errors.values()) or BROKEN
-    return Outcome(sentence, final=answer.settled is not None)
+    return Outcome(sentence, final=answer.card is not None)

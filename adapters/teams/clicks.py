@@ -10,42 +10,34 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
-from adapters.teams import cards, forms, limits
+from adapters.teams import cards, decisions, forms, group, limits
 from adapters.teams.delivery import Delivery
+from adapters.teams.elements import TYPE
 from adapters.teams.events import Pressed
+from adapters.teams.outcome import BROKEN, Handler, Outcome, refused
 from adapters.teams.people import People, Unknown
 from adapters.teams.text import whole
 from bot.background import Background
 from bot.card import Card
-from bot.remember import THREAD
-from bot.surface import Actor, Decision, DeliveryError, Entry, Response, Verb
+from bot.group import GroupCard
+from bot.surface import DeliveryError, Entry, Place
 from storage.database import DatabaseUnavailable
 
 log = logging.getLogger(__name__)
 
 _UNKNOWN: Final = "Teams did not say who you are just now, so nothing was done: please try again."
 _UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
-_BROKEN: Final = "Something went wrong here. If the card still has its buttons, please try again."
 _NOT_OURS: Final = "This button is none of this version of the bot."
-_NOT_OFFERED: Final = (
-    "This card does not offer that: not all of it can be read here, or the policy has changed."
-)
 _LATER: Final = "It is being recorded; the card shows what came of it."
-_RECORDED: Final = "It is recorded."
+_NEWER: Final = "This client of Teams cannot show it: use a newer one, or a command (`@bot help`)."
 
 Body = dict[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What came of a click: the card as it stands, or a sentence; `refused`: nothing changed."""
-
-    sentence: str = ""
-    settled: Card | None = None
-    refused: bool = False
+HANDLERS: Final[Mapping[str, Handler]] = {
+    **decisions.HANDLERS,
+}
 
 
 class Clicks:
@@ -68,80 +60,39 @@ class Clicks:
             return _message(_LATER) if pressed.invoked else None
         outcome = deciding.result()
         if not pressed.invoked:
-            if outcome.settled is None:
-                self._background.start(self._tell(pressed, outcome.sentence))
+            sentence = _NEWER if outcome.view is not None else outcome.sentence
+            if sentence and not isinstance(outcome.card, Card):  # which says it, for everybody
+                self._background.start(self._tell(pressed, sentence))
             return None
-        if outcome.settled is not None:
-            shown = await asyncio.to_thread(cards.draw, outcome.settled, pressed.place)
-            return {"statusCode": 200, "type": cards.TYPE, "value": shown}
+        if outcome.view is not None:
+            return _shown(outcome.view)
+        if outcome.card is not None:
+            return _shown(await asyncio.to_thread(_drawn, outcome, outcome.card, pressed.place))
         return _refusal(outcome.sentence) if outcome.refused else _message(outcome.sentence)
 
-    async def _guarded(self, pressed: Pressed) -> _Outcome:
+    async def _guarded(self, pressed: Pressed) -> Outcome:
         """The outcome, whatever happens: nobody who clicked is left without an answer."""
         try:
             actor = await self._people.actor(pressed.person, pressed.conversation)
-            return await self._decided(pressed, actor)
+            handler = HANDLERS.get(pressed.verb)
+            if handler is None:
+                log.warning("A click on a button that is none of ours was ignored.")
+                return refused(_NOT_OURS)
+            return await handler(self._entry, pressed, actor)
         except Unknown as unknown:
             log.warning("A click was refused: %s", unknown)
-            return _Outcome(_UNKNOWN, refused=True)
+            return refused(_UNKNOWN)
         except forms.NotOurs as wrong:
             log.warning("A form was refused: %s", wrong)
-            return _Outcome(str(wrong), refused=True)
+            return refused(str(wrong))
         except DatabaseUnavailable:
             log.warning("A click could not be recorded: the database is not answering.")
-            return _Outcome(_UNDECIDED, refused=True)
+            return refused(_UNDECIDED)
         except Exception:
             log.exception("A click failed.")
-            return _Outcome(_BROKEN, refused=True)
+            return refused(BROKEN)
 
-    async def _decided(self, pressed: Pressed, actor: Actor) -> _Outcome:
-        remember = None
-        response: Any = None
-        match pressed.verb:
-            case cards.APPROVE:
-                verb = Verb.APPROVE
-            case cards.REMEMBER:
-                verb, remember = Verb.APPROVE, THREAD
-            case cards.DECLINE:
-                verb = Verb.DECLINE
-            case cards.NOTE:
-                verb, response = Verb.DECLINE, _note(pressed.inputs)
-            case cards.FINISHED:
-                verb = Verb.ANSWER
-            case cards.ANSWER:
-                verb = Verb.ANSWER
-                look = await self._entry.look(pressed.nonce, verb, actor, place=pressed.place)
-                if look.card is None:
-                    return _Outcome(look.refusal or _BROKEN, refused=True)
-                response = forms.answer_of(look.card.fields, pressed.inputs)
-            case _:
-                log.warning("A click on a button that is none of ours was ignored.")
-                return _Outcome(_NOT_OURS, refused=True)
-        if verb is Verb.APPROVE and not await self._offered(pressed, actor):
-            return _Outcome(_NOT_OFFERED, refused=True)
-        answer = await self._entry.decide(
-            Decision(
-                nonce=pressed.nonce,
-                verb=verb,
-                actor=actor,
-                via="teams card",
-                place=pressed.place,
-                response=response,
-                remember=remember,
-            )
-        )
-        return _told(answer)
-
-    async def _offered(self, pressed: Pressed, actor: Actor) -> bool:
-        """Whether the card has that button there, where not all can be read of every call: a
-        client may send what it was not offered. What is wrong otherwise is for `decide` to say."""
-        look = await self._entry.look(pressed.nonce, Verb.APPROVE, actor, place=pressed.place)
-        if look.card is None:
-            return True
-        drawn = await asyncio.to_thread(cards.draw, look.card, pressed.place)
-        return cards.offers(drawn, pressed.verb)
-
-    async def _tell_later(self, pressed: Pressed, deciding: asyncio.Task[_Outcome]) -> None:
+    async def _tell_later(self, pressed: Pressed, deciding: asyncio.Task[Outcome]) -> None:
         outcome = await deciding
         if outcome.refused:
             await self._tell(pressed, outcome.sentence)
@@ -153,18 +104,19 @@ class Clicks:
             log.warning("A person could not be told: %s", error)
 
 
-def _told(answer: Response) -> _Outcome:
-    if answer.settled is not None and not answer.settled.open:
-        return _Outcome(answer.sentence, settled=answer.settled, refused=not answer.done)
-    if answer.done:  # others must decide, too
-        return _Outcome(answer.sentence or _RECORDED)
-    sentence = answer.sentence or " ".join(answer.errors.values()) or _BROKEN
-    return _Outcome(sentence, refused=True)
+def _drawn(outcome: Outcome, card: Card | GroupCard, place: Place) -> Body:
+    """The card for the one who pressed something on it, who is told on it what it does not say."""
+    match card:
+        case Card():
+            return cards.draw(card, place)
+        case GroupCard():
+            return group.draw(card, place, notice=outcome.sentence)
+        case _:
+            assert_never(card)
 
 
-def _note(inputs: Mapping[str, Any]) -> str | None:
-    note = inputs.get(cards.NOTE)
-    return note[: limits.NOTE] if isinstance(note, str) and note.strip() else None
+def _shown(card: Mapping[str, Any]) -> Body:
+    return {"statusCode": 200, "type": TYPE, "value": card}
 
 
 def _message(sentence: str) -> Body:

@@ -22,6 +22,8 @@ CHANNEL: Final = "channel"  # what Teams calls a conversation that has some
 PERSONAL: Final = "personal"
 NONCE: Final = "interlock"  # of the data of a button of ours
 VERB: Final = "do"
+PAGE: Final = "page"  # that a button leads to
+HOME: Final = "home"  # it stands on a list of questions of many threads
 
 _ID: Final = re.compile(r"[\w:@.=+|~-]{1,200}", re.ASCII)
 _THREAD: Final = re.compile(r"([^;]+)(?:;messageid=([^;]+))?")
@@ -29,6 +31,7 @@ _OBJECT: Final = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{1
 _KINDS: Final = (PERSONAL, "groupChat", CHANNEL)
 _AT: Final = re.compile(r"<at(?:\s[^<>]*)?>(.*?)</at>", re.DOTALL)
 _FILE: Final = "application/vnd.microsoft.teams.file.download.info"
+_PAGES: Final = 100_000
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -78,7 +81,8 @@ class Edited:
 @dataclass(frozen=True, slots=True)
 class Pressed:
     """A button of a card. `inputs` are what stood in its fields; `invoked`: Teams waits for what is
-    shown instead of the card. `message` is the card's own id."""
+    shown instead of the card. `message` is the card's own id. `page` is the one that the button
+    leads to; `home`: it stands on a list of what waits for the person anywhere."""
 
     verb: str
     nonce: str
@@ -88,6 +92,15 @@ class Pressed:
     person: Person
     message: str
     invoked: bool
+    page: int = 1
+    home: bool = False
+
+    @property
+    def within(self) -> Place:
+        """Where the question must stand: there, or for a list anywhere in the tenant."""
+        if self.home:
+            return Place(SURFACE, self.conversation.organisation, "", "")
+        return self.place
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +221,8 @@ def _pressed(
         person=person,
         message=message,
         invoked=invoked,
+        page=page if type(page := data.get(PAGE)) is int and 1 <= page < _PAGES else 1,
+        home=data.get(HOME) is True,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
+from bot.card import Card
 from bot.chat import Chat
 from bot.field import Field
 from bot.question import Verb
@@ -220,8 +221,8 @@ async def test_who_decides_is_told_that_it_counts_and_gets_the_settled_card(
 
     assert response.done
     assert response.sentence.startswith("Approved by ben on ")
-    assert response.settled is not None
-    assert not response.settled.open
+    assert isinstance(response.card, Card)
+    assert not response.card.open
 
 
 async def test_a_form_that_does_not_fit_is_answered_with_a_sentence_for_each_field(
@@ -291,6 +292,21 @@ async def test_a_decision_the_database_does_not_take_is_said_to_be_none(db: Data
     )
     assert effects == []
     assert (await click(w, Verb.APPROVE)).done
+
+
+async def test_what_stands_in_a_place_is_shown_there_and_nowhere_else(sqlite_db: Database) -> None:
+    w = world(sqlite_db, call("refund"), "Done.", tools=[effect([])])
+    await w.service.message(HELLO)
+    await w.settle()
+    question = await only_question(await the_chat(w))
+
+    shown = await w.service.shown(question.nonce, place=HERE)
+
+    assert isinstance(shown, Card)
+    assert shown.nonce == question.nonce
+    for elsewhere in (replace(HERE, root="elsewhere"), replace(HERE, channel="", root="")):
+        assert await w.service.shown(question.nonce, place=elsewhere) is None
+    assert await w.service.shown("made-up", place=HERE) is None
 
 
 async def test_a_look_shows_the_card_to_who_may_decide_it_and_changes_nothing(

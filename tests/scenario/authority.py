@@ -286,6 +286,7 @@ ENTRIES: Final = {
     "entry changed": "nothing: test_prose_never_decides.py",
     "entry decide": "approve button",
     "entry decide_together": "approve all",
+    "entry shown": "nothing: it shows what everybody there sees, test_service.py",
     "entry open_cards": "console approve",
     "entry command": "slash cancel",
     "entry inbox": "global shortcut",

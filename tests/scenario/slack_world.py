@@ -10,6 +10,7 @@ from adapters.slack import open_surface
 from adapters.slack.transport import SlackSurface
 from bot.card import Argument, Card, CardState, Kind
 from bot.field import AnswerError, Choice, Field, FieldType, coerce
+from bot.group import GroupCard
 from bot.surface import (
     Actor,
     Changed,
@@ -135,6 +136,10 @@ class StubEntry:
         await self._trouble()
         self.looks.append((nonce, verb, actor, place))
         return Look(card=None, refusal=self.refusal) if self.refusal else Look(card=self.card)
+
+    async def shown(self, nonce: str, *, place: Place) -> Card | GroupCard | None:
+        await self._trouble()
+        return None if self.refusal else self.card
 
     async def read(self, nonce: str, actor: Actor, *, place: Place | None = None) -> Look:
         await self._trouble()

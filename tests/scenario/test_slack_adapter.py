@@ -324,7 +324,7 @@ async def test_a_form_sent_after_the_question_settled_says_who_was_first(world: 
     world.entry.refusal = ""  # and if it settles between the look and the decision
     settled = card(Kind.FORM, state=CardState.DONE, outcome="Answered.")
     late = "This was settled before."
-    world.entry.answer = Response(done=False, sentence=late, settled=settled)
+    world.entry.answer = Response(done=False, sentence=late, card=settled)
     sent = await world.slack.submit("U_ANA", pressed.view, entered)
     assert sent.action == "update"
     assert late in text_of(pressed.view.body)

@@ -108,7 +108,7 @@ async def test_what_each_button_of_an_approval_does(
     world: World, button: str, inputs: dict[str, str], verb: Verb, response: Any, remembered: bool
 ) -> None:
     shown = await world.posted()
-    world.entry.answer = Response(done=True, sentence="Approved by ben.", settled=SETTLED)
+    world.entry.answer = Response(done=True, sentence="Approved by ben.", card=SETTLED)
     await world.teams.click("ben", shown, button, inputs)
     (decision,) = world.entry.decisions
     assert (decision.verb, decision.response, decision.nonce) == (verb, response, "n0nce")
@@ -120,7 +120,7 @@ async def test_what_each_button_of_an_approval_does(
 
 async def test_old_clients_do_the_same_by_a_message(world: World) -> None:
     shown = await world.posted()
-    world.entry.answer = Response(done=True, settled=SETTLED)
+    world.entry.answer = Response(done=True, card=SETTLED)
     assert (await world.teams.submit("ben", shown, "Decline with the note", note="no")).body is None
     assert world.entry.decisions[0].response == "no"
     world.entry.answer = Response(done=False, sentence="You may not decide this.")
@@ -134,7 +134,7 @@ async def test_where_several_must_approve_the_card_stays_and_the_clicker_is_told
     world: World,
 ) -> None:
     shown = await world.posted()
-    world.entry.answer = Response(done=True, sentence="One more must approve.", settled=APPROVAL)
+    world.entry.answer = Response(done=True, sentence="One more must approve.", card=APPROVAL)
     answer = await world.teams.click("ben", shown, "Approve")
     assert answer.body["type"] == "application/vnd.microsoft.activity.message"
     assert answer.body["value"] == "One more must approve."
@@ -202,7 +202,7 @@ async def test_a_person_is_written_to_alone(world: World) -> None:
     assert posted.place == Place("teams", TENANT, world.teams.personal("ben"), "chat")
     await world.surface.edit(posted.place, posted.message_id, SETTLED)
     assert "Approved by ben." in world.teams.messages[-1].text
-    world.entry.answer = Response(done=True, settled=SETTLED)
+    world.entry.answer = Response(done=True, card=SETTLED)
     assert world.surface.direct(TENANT, "ben") is None
     stranger = world.surface.direct(TENANT, ben.user[:-1] + "9")
     assert stranger is not None

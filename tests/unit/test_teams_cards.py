@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from adapters.teams import forms, limits
-from adapters.teams.cards import activity, draw, size
+from adapters.teams.cards import activity, draw
+from adapters.teams.elements import size
 from adapters.teams.people import Member
 from bot.card import Argument, Card, CardState, Kind, TaskCard
 from bot.field import Choice, Field, FieldType, Format, coerce

@@ -17,7 +17,8 @@ from bot.clock import Clock, WallClock
 from bot.config import without_approver
 from bot.core import Agent, Core, Job, new_id
 from bot.deliver import Deliverer
-from bot.jobs import POLL_SECONDS, EmbeddedEngine, Handler
+from bot.embedded import POLL_SECONDS, EmbeddedEngine
+from bot.jobs import Handler
 from bot.loop import Loop
 from bot.rule_settings import RuleSettings, problems, sync
 from bot.secrets import ConfigError

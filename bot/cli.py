@@ -33,9 +33,9 @@ from bot.config import (
 )
 from bot.core import Core
 from bot.doctor import examine, well
+from bot.embedded import EmbeddedEngine
 from bot.example_config import EXAMPLE
 from bot.finding import Health
-from bot.jobs import EmbeddedEngine
 from bot.listing import describe
 from bot.loopback import INSECURE_LOCAL, refuse_beyond_loopback
 from bot.markdown import inert

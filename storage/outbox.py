@@ -535,6 +535,22 @@ async def release_all(tx: Tx) -> int:
     )
 
 
+async def release_from(tx: Tx, channel_key: str) -> None:
+    """As `release_all`, of one channel, whose sender is dead."""
+    surface, _, rest = channel_key.partition(":")
+    organisation, _, channel = rest.partition("/")
+    await tx.change(
+        sa.update(outbox)
+        .where(
+            outbox.c.surface == surface,
+            outbox.c.organisation == organisation,
+            outbox.c.channel == channel,
+            outbox.c.state == "sending",
+        )
+        .values(lease_until=0.0)
+    )
+
+
 async def channels_waiting(tx: Tx) -> list[str]:
     found = await tx.run(
         sa.select(outbox.c.surface, outbox.c.organisation, outbox.c.channel)

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bot import commands, log
-from bot.app import App, until_told
+from bot.app import App, Role, until_told
 from bot.card import draw
 from bot.cli_audit import audit_cli
 from bot.cli_options import ConfigOption, JsonOption, ready
@@ -36,6 +36,7 @@ from bot.doctor import examine, well
 from bot.embedded import EmbeddedEngine
 from bot.example_config import EXAMPLE
 from bot.finding import Health
+from bot.jobs import EngineKind
 from bot.listing import describe
 from bot.loopback import INSECURE_LOCAL, refuse_beyond_loopback
 from bot.markdown import inert
@@ -120,6 +121,9 @@ def serve(
     insecure_local: Annotated[
         bool, typer.Option(help="Let Teams' requests in unauthenticated, on 127.0.0.1 only.")
     ] = False,
+    role: Annotated[
+        Role, typer.Option(help="Hears people (web), carries chats on (worker), or both.")
+    ] = Role.ALL,
 ) -> None:
     """Runs the bot on the configured surfaces."""
     log.configure()
@@ -128,11 +132,11 @@ def serve(
         raise ConfigError("surfaces is empty: configure one, for example [surfaces.slack].")
     if insecure_local:
         refuse_beyond_loopback(settings.server.host)
-    _run(_serve(settings, insecure_local))
+    _run(_serve(settings, insecure_local, role))
 
 
-async def _serve(settings: Config, insecure_local: bool) -> None:
-    app = _app(settings)
+async def _serve(settings: Config, insecure_local: bool, role: Role) -> None:
+    app = _app(settings, role)
     async with app.started():
         for name, section in settings.surfaces.items():
             insecure = {"insecure_local": INSECURE_LOCAL} if insecure_local else {}
@@ -310,14 +314,18 @@ def _tell(done: bool, sentence: str) -> None:
 @database_cli.command("upgrade")
 def db_upgrade(config: ConfigOption = DEFAULT_PATH) -> None:
     """Brings the database to the tables of this version."""
-    _run(_upgrade(load(config).database))
+    _run(_upgrade(load(config)))
     out.print(Text("The database has the tables of this version."))
 
 
-async def _upgrade(url: str) -> None:
-    database = Database(url)
+async def _upgrade(settings: Config) -> None:
+    database = Database(settings.database)
     try:
         await upgrade(database)
+        if settings.jobs is EngineKind.DISTRIBUTED:
+            from bot.distributed import prepare  # an extra
+
+            await prepare(database)
     finally:
         await database.close()
 
@@ -330,7 +338,7 @@ async def _rows(settings: Config) -> Core:
     return Core(db=db, clock=clock, wake=engine.wake, policies=policies_of(settings))
 
 
-def _app(settings: Config) -> App:
+def _app(settings: Config, role: Role = Role.ALL) -> App:
     clock = WallClock()
     agents = agents_of(settings, clock)
     policies = policies_of(settings)
@@ -343,4 +351,6 @@ def _app(settings: Config) -> App:
         policies=policies,
         rules=settings.rules,
         clock=clock,
+        jobs=settings.jobs,
+        role=role,
     )

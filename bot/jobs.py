@@ -1,10 +1,11 @@
-"""The engine port. Correctness lives in our rows (lease, epoch, stirs, outbox, deadlines); an engine
-only delivers wakes, so a lost or doubled one is harmless, and a sweep finds what was missed (design:
-Jobs)."""
+"""The engine port. Correctness lives in our rows (lease, epoch, stirs, outbox, deadlines); an
+engine only delivers wakes, so a lost or doubled one is harmless, and a sweep finds what was missed
+(design: Jobs)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
 from typing import Protocol
 
 from bot.clock import Clock
@@ -19,6 +20,13 @@ raises is logged and tried again with backoff."""
 SWEEP_SECONDS = 30.0
 BACKOFF_LIMIT = 300.0
 GRACE_SECONDS = 10.0  # what runs may take when the program is told to stop
+
+
+class EngineKind(StrEnum):
+    """How work is woken (`jobs`): within one process, or by Procrastinate among several."""
+
+    EMBEDDED = "embedded"
+    DISTRIBUTED = "distributed"
 
 
 class Engine(Protocol):

@@ -94,7 +94,7 @@ def _emptied(url: str) -> None:
         connection.execute("SET session_replication_role = replica")  # in any order of the tables
         found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
         names = {name for (name,) in found.fetchall()} - {"alembic_version"}
-        connection.execute("; ".join(f"DELETE FROM {name}" for name in names))  # type: ignore[call-overload]
+        connection.execute("; ".join(f"DELETE FROM {name}" for name in names))
         connection.execute(
             "SELECT setval(seqrelid, seqstart, false) FROM pg_sequence"
             " WHERE pg_sequence_last_value(seqrelid) IS NOT NULL"

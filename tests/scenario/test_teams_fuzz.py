@@ -9,7 +9,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sized
 from typing import Any, Final
 
 import pytest
@@ -63,26 +63,22 @@ class World:
     @property
     def heard(self) -> int:
         entry = self.entry
-        return sum(
-            map(
-                len,
-                (
-                    entry.messages,
-                    entry.changes,
-                    entry.decisions,
-                    entry.groups,
-                    entry.looks,
-                    entry.reads,
-                    entry.cancelled,
-                    entry.again,
-                    entry.commands,
-                    entry.homes,
-                    entry.previews,
-                    entry.rules,
-                    entry.revoked,
-                ),
-            )
+        heard: tuple[Sized, ...] = (
+            entry.messages,
+            entry.changes,
+            entry.decisions,
+            entry.groups,
+            entry.looks,
+            entry.reads,
+            entry.cancelled,
+            entry.again,
+            entry.commands,
+            entry.homes,
+            entry.previews,
+            entry.rules,
+            entry.revoked,
         )
+        return sum(map(len, heard))
 
     def recorded(self) -> Iterator[dict[str, Any]]:
         """One of everything that Teams sends, and of what it does not."""

@@ -51,6 +51,7 @@ def test_a_file_of_a_channel_and_a_pasted_image_have_none() -> None:
         ("https://x.sharepoint-mil.us/f", "dod", True),
         (AT, "dod", False),
         ("http://contoso.sharepoint.com/f", "public", False),
+        ("http://contoso.sharepoint.com:443/f", "public", False),
         ("https://contoso.sharepoint.com:8443/f", "public", False),
         ("https://a@contoso.sharepoint.com/f", "public", False),
         ("https://sharepoint.com/f", "public", False),

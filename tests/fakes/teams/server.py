@@ -170,6 +170,7 @@ class FakeTeams:
             login_url="https://login.microsoftonline.com/",
             scope="https://api.botframework.com",
             services=frozenset({self.origin}),
+            files="sharepoint.com",
         )
 
     def fail_next(

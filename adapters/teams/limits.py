@@ -12,6 +12,7 @@ TITLE: Final = 300
 CHOICE: Final = 200
 NAME: Final = 200  # what is kept of the name of a person; Entra gives them up to 256
 NOTE: Final = 2_000  # what is taken of a note
+CARRIED_BYTES: Final = 8_000  # of what a button brings back of the step before
 INPUT: Final = 4_000  # what a text input takes
 
 BODY_BYTES: Final = 256 * 1024  # of a request that is read; Teams' own stay under 100 KB

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bot.scripted import Step
 from storage import scope
 from storage.database import Database
 from tests.fakes.model import call
@@ -44,7 +45,7 @@ async def test_an_approval_is_remembered_from_its_card_and_the_next_call_runs(
     sqlite_db: Database,
 ) -> None:
     effects: list[str] = []
-    steps = [call("refund", order="A1"), "Done.", call("refund", order="A1"), "Twice."]
+    steps: list[Step] = [call("refund", order="A1"), "Done.", call("refund", order="A1"), "Twice."]
     async with product(sqlite_db, *steps, tools=[effect(effects)]) as one:
         await one.mention()
         card = await one.card(TITLE)
@@ -60,7 +61,8 @@ async def test_an_approval_is_remembered_from_its_card_and_the_next_call_runs(
 
         save = cards.button(card.card_for("ben"), "Approve and remember")
         good = save["data"]["answer"]
-        for bad in ("x", [], {"what": {"a": "b"}}, {"where": "\x00"}, {"where": "x" * 9_000}):
+        wrong: tuple[Any, ...] = ("x", [], {"what": {"a": "b"}}, {"where": "\x00"})
+        for bad in (*wrong, {"where": "x" * 9_000}):
             save["data"]["answer"] = bad
             refused = await one.teams.click("ben", card, "Approve and remember")
             assert refused.body["statusCode"] == 400

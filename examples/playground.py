@@ -16,6 +16,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
+import aiohttp
+
 from bot import log
 from bot.app import App
 from bot.approvers import Policies, Policy
@@ -31,7 +33,7 @@ PAGE_PORT: Final = 56150
 STARTING: Final = 60.0  # seconds
 
 TENANT: Final = "72f988bf-0000-4000-8000-00000000000a"
-PEOPLE: Final = ("Ana", "Ben", "Cyn", "Dov", "Eve")  # fewer than five, and it does not start
+PEOPLE: Final = ("Ana", "Ben", "Cyn", "Dov", "Eve", "Fay")  # with fewer it does not start
 _OBJECT: Final = "0b1ec700-0000-4000-8000-00000000000"
 
 
@@ -49,10 +51,9 @@ def installing(npm: str, home: Path) -> list[str]:
 
 
 def open_app(directory: Path) -> App:
-    """The product on the embedded default. Everybody may decide, also what they asked for."""
-    approvers = frozenset(
-        f"teams:{TENANT}/{_person(number)['aadObjectId']}" for number in range(len(PEOPLE))
-    )
+    """The product on the embedded default. The one who clicks decides, also what they asked for;
+    the Playground has no chats with others, to whom cards could go as well."""
+    approvers = frozenset({f"teams:{TENANT}/{_person(0)['aadObjectId']}"})
     return App(
         database=f"sqlite:///{directory / 'interlock.db'}",
         agents={"demo": Agent(name="demo", model=SCRIPT, tools=tools(Effects(directory)))},
@@ -72,11 +73,12 @@ def settings() -> dict[str, Any]:
         "tenantId": TENANT,
         "bot": {"id": "28:0b070000-0000-4000-8000-000000000001", "name": "Interlock"},
         "currentUser": people[0],
-        "users": people,
+        "users": people[1:],
         "personalChat": {"id": "a:personal"},
         "groupChat": {"id": "19:group@thread.v2", "name": "Release"},
         "team": {
             "id": "19:team@thread.tacv2",
+            "aadGroupId": f"{_OBJECT}f",
             "name": "Operations",
             "channels": [{"id": "19:incidents@thread.tacv2", "name": "Incidents"}],
         },
@@ -118,9 +120,9 @@ async def running(home: Path, directory: Path, *, bot: int, page: int) -> AsyncI
     )
     try:
         async with asyncio.timeout(STARTING):
-            while not _listens(page):
+            while not await _answers(f"http://127.0.0.1:{page}"):
                 if process.returncode is not None:
-                    raise NotStarted(f"The Playground ended: see {directory}/devTools/*.log.")
+                    raise NotStarted(f"The Playground ended: {_reason(directory)}")
                 await asyncio.sleep(0.1)
         yield f"http://localhost:{page}"
     except TimeoutError:
@@ -129,6 +131,22 @@ async def running(home: Path, directory: Path, *, bot: int, page: int) -> AsyncI
         if process.returncode is None:
             process.terminate()
         await process.wait()
+
+
+async def _answers(address: str) -> bool:
+    """Whether it does: it listens for a moment before it has read its configuration."""
+    try:
+        async with aiohttp.ClientSession() as http, http.get(address) as response:
+            return response.status == 200
+    except aiohttp.ClientError:
+        return False
+
+
+def _reason(directory: Path) -> str:
+    """Why it ended, which it writes to its log alone."""
+    logs = [path.read_text() for path in directory.glob("devTools/*.log")]
+    told = [line for log in logs for line in log.splitlines() if line.startswith("error Reason:")]
+    return told[-1] if told else "it does not say why."
 
 
 def _listens(port: int) -> bool:

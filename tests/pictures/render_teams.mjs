@@ -32,7 +32,7 @@ function theme(dark) {
       emphasis: { backgroundColor: dark ? "#1f1f1f" : "#f5f5f5", foregroundColors: text } },
     actions: { maxActions: 6, spacing: "default", buttonSpacing: 8, actionsOrientation: "horizontal",
       actionAlignment: "left", showCard: { actionMode: "inline" } },
-    inputs: { label: { inputSpacing: 4, requiredInputs: { weight: "bolder", suffix: " *", suffixColor: "attention" },
+    inputs: { label: { inputSpacing: "small", requiredInputs: { weight: "bolder", suffix: " *", suffixColor: "attention" },
       optionalInputs: { weight: "bolder" } }, errorMessage: { color: "attention" } },
   };
 }
@@ -41,6 +41,7 @@ const style = `body{margin:0;display:flex;background:#888;width:840px;font:14px 
   .side{width:420px;box-sizing:border-box;padding:12px;overflow-wrap:anywhere}
   .light{background:#f5f5f5;color:#242424}.dark{background:#1f1f1f;color:#fff;color-scheme:dark}
   .ac-adaptiveCard{border-radius:6px;border:1px solid #8884}
+  .at{color:#5b5fc7}.dark .at{color:#9299f7}
   .ac-actionSet{flex-wrap:wrap;row-gap:8px}
   button{font:600 14px Segoe UI,Noto Sans,sans-serif;border:1px solid #8888;border-radius:4px;padding:6px 12px;
     background:transparent;color:inherit;white-space:normal}
@@ -50,13 +51,20 @@ const style = `body{margin:0;display:flex;background:#888;width:840px;font:14px 
 
 const browser = await puppeteer.launch({ executablePath, args: ["--no-sandbox", "--hide-scrollbars"] });
 const tab = await browser.newPage();
-await tab.setViewport({ width: 840, height: 300 });
 let wrong = 0;
 for (const [name, card] of Object.entries(scenes)) {
-  await tab.setContent(`<meta charset="utf-8"><style>${style}</style><body></body>`);
+  await tab.setViewport({ width: 840, height: 300 });
+  await tab.setContent(`<!doctype html><meta charset="utf-8"><style>${style}</style><body></body>`);
   await tab.addScriptTag({ content: library });
   const found = await tab.evaluate((given, themes) => {
     const events = [];
+    AdaptiveCards.AdaptiveCard.onProcessMarkdown = (text, result) => {
+      const safe = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+      result.outputHtml = safe
+        .replace(/\*\*(.+?)\*\*/g, "<b>$1</b>")
+        .replace(/&lt;at>(.+?)&lt;\/at>/g, '<span class="at">$1</span>');
+      result.didProcess = true;
+    };
     for (const [side, config] of Object.entries(themes)) {
       const card = new AdaptiveCards.AdaptiveCard();
       card.hostConfig = new AdaptiveCards.HostConfig(config);
@@ -73,7 +81,9 @@ for (const [name, card] of Object.entries(scenes)) {
   }, card, { light: theme(false), dark: theme(true) });
   for (const message of found) console.error(`WRONG ${name}: ${message}`);
   wrong += found.length;
-  await tab.screenshot({ path: `${out}/teams-${name}.png`, fullPage: true });
+  const height = await tab.evaluate(() => Math.ceil(document.body.getBoundingClientRect().height));
+  await tab.setViewport({ width: 840, height }); // fullPage cuts at times
+  await tab.screenshot({ path: `${out}/teams-${name}.png` });
   console.log(`${out}/teams-${name}.png`);
 }
 await browser.close();

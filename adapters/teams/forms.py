@@ -108,7 +108,7 @@ def _open(field: Field, number: int) -> list[Element]:
     """The inputs of a field, the first one named by its label, and what is said about it: a
     question stands above its choices, a hint below what is typed."""
     first, *rest = _inputs(field, number)
-    told = {"type": "TextRun", "text": plain(field.description)}
+    told: Element = {"type": "TextRun", "text": plain(field.description)}
     about: Element = {"type": "RichTextBlock", "inlines": [told]}
     drawn = [first, *_described(field), *rest]
     if field.description and field.choices:

@@ -8,7 +8,7 @@ from typing import Any
 from adapters.teams import cards
 from adapters.teams.people import Member
 from bot.card import CardState
-from bot.surface import Place
+from bot.surface import Content, Place
 from tests.fakes.teams.cards import faults
 from tests.pictures import scenes as slack
 
@@ -18,7 +18,7 @@ ENDED = (CardState.DONE, CardState.REFUSED, CardState.CLOSED)
 
 def scenes() -> dict[str, dict[str, Any]]:
     """Cards by the name of their picture."""
-    shown = {
+    shown: dict[str, Content] = {
         "approval": slack.REFUND,
         "approval-dangerous": slack.SHELL,
         "approval-hiding": slack.HIDING,

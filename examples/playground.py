@@ -86,15 +86,15 @@ def settings() -> dict[str, Any]:
 
 
 def _person(number: int) -> dict[str, str]:
-    name = PEOPLE[number]
+    name, who = PEOPLE[number], f"{_OBJECT}{number}"
     return {
-        "id": f"29:{name.lower()}",
+        "id": who,  # Teams tells of a person by either id, the Playground by this one alone
         "name": name,
         "givenName": name,
         "surname": "Example",
         "email": f"{name.lower()}@example.com",
         "userPrincipleName": f"{name.lower()}@example.com",
-        "aadObjectId": f"{_OBJECT}{number}",
+        "aadObjectId": who,
     }
 
 

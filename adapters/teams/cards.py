@@ -120,7 +120,8 @@ def _facts(card: Card) -> list[Element]:
     told: list[tuple[str, bool]] = []
     for name, value in (("Tool: ", card.tool), ("Agent: ", card.agent)):
         if value:
-            told += [("   " if told else "", False), (name, True), (shorten(value, 200), False)]
+            apart = "\xa0\xa0 " if told else ""  # three plain spaces are drawn as one
+            told += [(apart, False), (name, True), (shorten(value, 200), False)]
     return [line(*told)] if told else []
 
 

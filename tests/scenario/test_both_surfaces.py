@@ -132,7 +132,7 @@ async def test_of_two_clicks_at_once_one_decides(sqlite_db: Database) -> None:
         )
         await on.slack.reads("Done.")
         await on.teams.until(lambda: buttons_of(copy.card or {}) == [])
-        assert RAN == (["A1"] if "Approved by" in copy.text else [])
+        assert (["A1"] if "Approved by" in copy.text else []) == RAN
 
 
 async def test_a_quorum_counts_a_voice_of_each(sqlite_db: Database) -> None:

@@ -146,6 +146,7 @@ SENTENCES: Final = {
     "b": "A bot may not decide this; nothing was decided.",
     "?": "did not say who you are just now",
     "o": "does not let your approvals of",  # be remembered; they may approve it once
+    "f": "This card does not offer that",
     "x": "There is no such question here; it may belong to another thread.",
     "r": "Only the person who asked the agent and its approvers can read all of this.",
     "t": "Only the person who asked the agent, or an approver, can",  # stop it, cancel this
@@ -229,9 +230,9 @@ console again    y  y  y
 console rule     m  y
 console revoke   v  y
 
-                     be cm an al so rr gn en rq sn ra li no ot rm lf g1 g2 ex bo de un sl mk mn e1 e2
-teams approve button y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  g  g  g  .  ?  ?  ?  y  n  n  y
-teams thread button  y  o  o  y  y  y  y  y  n  s  n  s  n  n  n  n  g  g  g  .  ?  ?  ?  y  n  n  o
+               be cm an al so rr gn en rq sn ra li no ot rm lf g1 g2 ex bo de un sl mk mn e1 e2
+teams approve  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  g  g  g  .  ?  ?  ?  y  n  n  y
+teams thread   y  f  f  y  y  y  y  y  n  s  n  s  n  n  n  n  g  g  g  .  ?  ?  ?  y  n  n  f
 
                      be gn en rq no rm g1 ex bo un e1 e2
 teams form sent      y  y  y  y  a  a  g  g  .  ?  a  y
@@ -334,8 +335,8 @@ ENTRIES: Final = {
     "console Dismiss": "console approve",
     "console Cancel": "cancel button",
     "console Ask": "console rule",
-    "teams approve": "teams approve button",
-    "teams remember": "teams thread button",
+    "teams approve": "teams approve",
+    "teams remember": "teams thread",
     "teams decline": "teams decline button",
     "teams note": "teams note sent",
     "teams answer": "teams form sent",

@@ -117,8 +117,8 @@ async def direct_text(one: Try) -> str:
 _ANYONE: Final[dict[str, Any]] = {"policy": "anyone", "becomes": "cancelled"}
 
 TEAMS: Final[dict[str, Way[Try]]] = {
-    "teams approve button": Way(button(actions.APPROVE), becomes="approved"),
-    "teams thread button": Way(button(actions.REMEMBER), becomes="approved", rule="chat"),
+    "teams approve": Way(button(actions.APPROVE), becomes="approved"),
+    "teams thread": Way(button(actions.REMEMBER), becomes="approved", rule="chat"),
     "teams decline button": Way(button(actions.DECLINE), becomes="declined"),
     "teams note sent": Way(button(actions.NOTE, note="not now"), becomes="declined"),
     "teams form sent": Way(button(actions.ANSWER, f0="because"), asks="fill", becomes="answered"),

@@ -137,6 +137,7 @@ async def floor(db: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     monkeypatch.setattr(limits, "MEMBER_SECONDS", 0.15)
     monkeypatch.setattr(limits, "REPEAT_SECONDS", 0.01)
     monkeypatch.setattr(TeamsSurface, "pace", Pace())
+    monkeypatch.setattr(FakeTeams, "_judge", lambda _self, _card: None)  # others do, it takes time
     monkeypatch.setattr(TeamsSurface, "statuses", False)
     effects: list[str] = []
     tools, going_on = authority_ways.tools(effects)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from adapters.teams import actions, forms, group, limits, tasks
+from adapters.teams import actions, forms, group, limits, standing, tasks
 from adapters.teams.elements import (
     MARKS,
     TYPE,
@@ -230,6 +230,7 @@ def _actions(card: Card, whole: bool) -> list[Element]:
                 offered.append(execute(card.nonce, actions.APPROVE, "Approve", style="positive"))
             if approve and card.remember is not None:
                 offered.append(execute(card.nonce, actions.REMEMBER, STANDING))
+            offered += standing.choose(card) if approve else []
             note = execute(card.nonce, actions.NOTE, "Decline with the note", inputs=True)
             return [forms.note(actions.NOTE), buttons([*offered, decline, note])]
         case Kind.FORM:

@@ -175,6 +175,7 @@ class FakeTeams:
             login_url="https://login.microsoftonline.com/",
             scope="https://api.botframework.com",
             services=frozenset({self.origin}),
+            files="sharepoint.com",
         )
 
     def fail_next(
@@ -336,7 +337,7 @@ class FakeTeams:
             return await self._answer(request, "whisper", lambda: self._whisper(thread, body))
 
         def done() -> web.Response:
-            if len(json.dumps(body, ensure_ascii=False).encode("utf-16-le")) > MESSAGE_BYTES:
+            if _too_big(body):
                 return _refused(413, "MessageSizeTooBig")
             return web.json_response({"id": self._show(thread, body).id}, status=201)
 
@@ -345,6 +346,8 @@ class FakeTeams:
     def _whisper(self, thread: str, body: dict[str, Any]) -> web.Response:
         if not self.targeted or self._kind(thread) == "personal":
             return _refused(400, "BadArgument")
+        if _too_big(body):
+            return _refused(413, "MessageSizeTooBig")
         shown = Shown(self._id(), thread, body, seen_by=body["recipient"]["id"])
         self.whispers.append(shown)
         return web.json_response({"id": shown.id}, status=201)
@@ -359,6 +362,8 @@ class FakeTeams:
             )
             if one is None:
                 return _refused(404, "ActivityNotFoundInConversation")
+            if _too_big(body):
+                return _refused(413, "MessageSizeTooBig")
             self._judge_all(body)
             one.activity, one.edits = body, one.edits + 1
             one.own.clear()
@@ -440,6 +445,10 @@ class FakeTeams:
 
     def _id(self) -> str:
         return str(next(self._ids))
+
+
+def _too_big(body: dict[str, Any]) -> bool:
+    return len(json.dumps(body, ensure_ascii=False).encode("utf-16-le")) > MESSAGE_BYTES
 
 
 def _refused(status: int, code: str, headers: dict[str, str] | None = None) -> web.Response:

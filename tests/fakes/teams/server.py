@@ -133,7 +133,7 @@ class FakeTeams:
         self._session: aiohttp.ClientSession
         self._runner: web.AppRunner
 
-    def add(self, name: str, user: str, **given: str) -> Somebody:
+    def add(self, name: str, user: str, **given: Any) -> Somebody:
         self.people[name] = Somebody(user, name, **given)
         return self.people[name]
 

@@ -3,10 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test conformance pictures lint lock clean
+.PHONY: demo playground test conformance pictures lint lock clean
 
 demo: $(INSTALLED)  ## the main job on the embedded default
 	@$(BIN)/interlock demo
+
+playground: $(INSTALLED)  ## the bot in a browser, as in Teams but without an account; needs npm
+	@$(BIN)/python -m examples.playground
 
 test: $(INSTALLED)
 	$(BIN)/pytest -n auto --dist worksteal
@@ -14,7 +17,7 @@ test: $(INSTALLED)
 conformance: $(INSTALLED)  ## the MCP client against the protocol's own suite; needs npm
 	@$(BIN)/python -m tests.conformance.run
 
-pictures: $(INSTALLED)  ## everything that Slack is shown, as PNG; needs npm and chromium
+pictures: $(INSTALLED)  ## everything that Slack and Teams are shown, as PNG; needs npm and chromium
 	@$(BIN)/python -m tests.pictures
 
 lint: $(INSTALLED)

@@ -27,8 +27,8 @@ async def notify_approvers(
     call_id: str | None,
 ) -> None:
     """A copy of the card `subject` to each decider who is not in the thread: who neither asked the
-    agent nor wrote there. `deciders` as of `audience`; groups, and those whom the chat's own
-    surface does not reach, are left out. A copy settles as every other does, and holds `call_id`
+    agent nor wrote there. `deciders` as of `audience`; groups, and those whom no surface reaches,
+    are left out. A copy settles as every other does, and holds `call_id`
     until it did."""
     for place in await strangers(core, tx, chat, deciders):
         await outbox.post(
@@ -44,11 +44,17 @@ async def notify_approvers(
 
 
 async def strangers(core: Core, tx: Tx, chat: ChatRow, deciders: Collection[str]) -> list[Place]:
-    """Where those of these people are written to alone who are not in the thread."""
+    """Where those of these people are written to alone who are not in the thread; on another
+    surface only who is not reached on the chat's own."""
+    who = core.policies.who
     there = {chat.requester, *await messages.authors(tx, chat.id)}
     people = sorted(one for one in set(deciders) - there if not is_group(one))
-    places = (_direct(core, chat, one) for one in people)
-    return [place for place in places if place is not None]
+    found = [(one, place) for one in people if (place := _direct(core, chat, one)) is not None]
+    reached = {who(one) for one in there}
+    reached |= {who(one) for one, place in found if place.surface == chat.surface}
+    return [
+        place for one, place in found if place.surface == chat.surface or who(one) not in reached
+    ]
 
 
 async def tell_unreachable(core: Core, tx: Tx, chat: ChatRow, why: str) -> None:
@@ -117,10 +123,11 @@ async def _notice(core: Core, tx: Tx, chat: ChatRow, place: Place, text: str) ->
 
 
 def _direct(core: Core, chat: ChatRow, key: str) -> Place | None:
-    """Where a person of the chat's own surface and organisation is written to alone."""
-    person, surface = person_of(key), core.surfaces.get(chat.surface)
+    """Where a person of the chat's own organisation, or of another surface, is written to alone."""
+    person = person_of(key)
+    surface = None if person is None else core.surfaces.get(person.surface)
     if person is None or surface is None:
         return None
-    if (person.surface, person.organisation) != (chat.surface, chat.organisation):
+    if person.surface == chat.surface and person.organisation != chat.organisation:
         return None
     return surface.direct(person.organisation, person.user)

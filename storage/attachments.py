@@ -92,14 +92,15 @@ async def settle(
     data: bytes | None,
     note: str | None,
 ) -> bool:
-    """waiting -> settled; False when its message was taken back meanwhile."""
+    """waiting -> settled; False when its message was taken back meanwhile. What it was
+    fetched by is forgotten: that may open it for anybody."""
     return (
         await tx.change(
             sa.update(attachments)
             .where(
                 attachments.c.id == attachment_id, attachments.c.state == AttachmentState.WAITING
             )
-            .values(state=to, mime_type=mime_type, size=size, data=data, note=note)
+            .values(state=to, mime_type=mime_type, size=size, data=data, note=note, reference={})
         )
         == 1
     )

@@ -45,7 +45,9 @@ class Conversations:
         self._surface = surface
 
     async def create_table(self) -> None:
+        """Unless it is there; replicas may do so at once."""
         async with self._database.transaction("create_conversations") as tx:
+            await tx.lock_tables()
             await tx.connection.run_sync(_metadata.create_all)
 
     async def note(self, conversation: Conversation, now: float) -> None:

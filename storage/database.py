@@ -19,6 +19,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 Row = TypeVar("Row")
 
 SQLITE_BUSY_MS = 5_000
+_TABLES = 7_240_002  # the advisory lock of whoever makes tables
 POSTGRES_OPTIONS = (
     # A frozen process must not hold row locks (platforms/jobs.md, section 6).
     "-c idle_in_transaction_session_timeout=10000 -c lock_timeout=10000 -c statement_timeout=30000"
@@ -79,6 +80,11 @@ class Tx:
     def after_commit(self, call: Callable[[], None]) -> None:
         """Runs `call` (which must not fail) once the transaction is durable."""
         self.committed.append(call)
+
+    async def lock_tables(self) -> None:
+        """Held to the end: of the processes that make tables at once, one does it at a time."""
+        if self.connection.dialect.name == "postgresql":  # SQLite has one writer anyway
+            await self.run(sa.select(sa.func.pg_advisory_xact_lock(_TABLES)))
 
     async def run(self, statement: sa.Executable) -> sa.CursorResult[Any]:
         return await self.connection.execute(statement)

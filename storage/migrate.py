@@ -34,8 +34,7 @@ async def upgrade(database: Database, *, to: str = "head") -> None:
         command.upgrade(config, to)
 
     async with database.transaction("migrate") as tx:
-        if not database.sqlite:
-            await tx.run(sa.text("SELECT pg_advisory_xact_lock(7240002)"))
+        await tx.lock_tables()
         await tx.connection.run_sync(run)
 
 

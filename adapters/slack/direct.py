@@ -74,6 +74,8 @@ def _about(askers: list[str], thread: Place, me: Identity) -> dict[str, Any]:
     if len(askers) > _NAMES:
         names.append(f"{len(askers) - _NAMES} more")
     asked = f"Requested by {', '.join(names)}" if names else "Requested"
+    if thread.surface != SURFACE:
+        return {"type": "context", "elements": [mrkdwn(f"{asked} in another conversation")]}
     link = permalink(me, thread)
     if thread.channel.startswith("D"):  # nobody else can open it
         where = " in a direct message"

@@ -83,8 +83,8 @@ class InstalledWorkspaces:
         return self._pages.routes()
 
     async def start(self, session: aiohttp.ClientSession) -> None:
-        await self._tokens.create_tables()  # type: ignore[no-untyped-call]
-        await self._states.create_tables()  # type: ignore[no-untyped-call]
+        await self._tokens.create_tables()
+        await self._states.create_tables()
         await self._tokens.seal_anew()
         self._anybody.session = session
         organisations = [organisation_of(bot) for bot in await self._tokens.everything()]
@@ -100,7 +100,7 @@ class InstalledWorkspaces:
         self._pages.open = True
 
     async def tokens(self) -> dict[str, str]:
-        await self._tokens.create_tables()  # type: ignore[no-untyped-call]
+        await self._tokens.create_tables()
         everything = await self._tokens.everything()
         return {organisation_of(bot): bot.bot_token for bot in everything}
 

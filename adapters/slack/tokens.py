@@ -52,6 +52,12 @@ class Tokens(AsyncSQLAlchemyInstallationStore):
                 if column.name in _SECRETS:
                     column.type = Sealed(keys)
 
+    async def create_tables(self) -> None:
+        """Unless they are there; replicas may do so at once."""
+        async with self._database.read() as tx:
+            await tx.lock_tables()
+            await super().create_tables()  # type: ignore[no-untyped-call]
+
     async def async_save(self, installation: Installation) -> None:
         """Raises BoltError when Slack gave no token of a bot."""
         if not (installation.bot_token and installation.bot_id and organisation_of(installation)):
@@ -115,6 +121,13 @@ class States(AsyncSQLAlchemyOAuthStateStore):
 
     def __init__(self, database: Database) -> None:
         super().__init__(STATE_SECONDS, _engine(database), logger=quiet("slack_sdk"))
+        self._database = database
+
+    async def create_tables(self) -> None:
+        """Unless they are there; replicas may do so at once."""
+        async with self._database.read() as tx:
+            await tx.lock_tables()
+            await super().create_tables()  # type: ignore[no-untyped-call]
 
     async def async_issue(self, *args: Any, **kwargs: Any) -> str:
         async with self.engine.begin() as connection:

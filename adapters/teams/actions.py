@@ -18,8 +18,13 @@ BACK: Final = "back"  # from what only the clicker sees to what stands there
 EDIT: Final = "edit"  # opens the form of an approval with other arguments
 EDITED: Final = "edited"  # and sends it
 CHOOSE: Final = "remember_as"  # opens the form of what an approval stands for
+CHOOSE_PREVIEW: Final = "remember_preview"  # shows what it means
+CHOOSE_SAVE: Final = "remember_save"  # and approves with it
 NEW_RULE: Final = "rule"  # opens the form of a rule by itself
-REVOKE: Final = "revoke"  # a standing rule; its nonce is the rule's id
+RULE_PREVIEW: Final = "rule_preview"
+RULE_SAVE: Final = "rule_save"
+REVOKE: Final = "revoke"  # asks whether to end a standing rule; its nonce is the rule's id
+REVOKE_SURE: Final = "revoke_sure"  # and ends it
 
 APPROVE_SELECTED: Final = "approve_selected"
 DECLINE_SELECTED: Final = "decline_selected"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from adapters.teams import actions, forms, group, limits, tasks
+from adapters.teams import actions, forms, group, limits, standing, tasks
 from adapters.teams.elements import (
     MARKS,
     TYPE,
@@ -120,7 +120,8 @@ def _facts(card: Card) -> list[Element]:
     told: list[tuple[str, bool]] = []
     for name, value in (("Tool: ", card.tool), ("Agent: ", card.agent)):
         if value:
-            told += [("   " if told else "", False), (name, True), (shorten(value, 200), False)]
+            apart = "\xa0\xa0 " if told else ""  # three plain spaces are drawn as one
+            told += [(apart, False), (name, True), (shorten(value, 200), False)]
     return [line(*told)] if told else []
 
 
@@ -230,6 +231,7 @@ def _actions(card: Card, whole: bool) -> list[Element]:
                 offered.append(execute(card.nonce, actions.APPROVE, "Approve", style="positive"))
             if approve and card.remember is not None:
                 offered.append(execute(card.nonce, actions.REMEMBER, STANDING))
+            offered += standing.choose(card) if approve else []
             note = execute(card.nonce, actions.NOTE, "Decline with the note", inputs=True)
             return [forms.note(actions.NOTE), buttons([*offered, decline, note])]
         case Kind.FORM:

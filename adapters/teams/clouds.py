@@ -9,13 +9,15 @@ from typing import Final
 @dataclass(frozen=True, slots=True)
 class Cloud:
     """`issuer` signs what comes in, with keys told at `metadata_url`. `login_url` gives our tokens
-    for `scope`. `services` are the origins that our tokens may be sent to."""
+    for `scope`. `services` are the origins that our tokens may be sent to. Files are kept on hosts
+    under `files`."""
 
     issuer: str
     metadata_url: str
     login_url: str
     scope: str
     services: frozenset[str]
+    files: str
 
 
 def _public(service: str) -> Cloud:
@@ -25,22 +27,24 @@ def _public(service: str) -> Cloud:
         login_url="https://login.microsoftonline.com/",
         scope="https://api.botframework.com",
         services=frozenset({service}),
+        files="sharepoint.com",
     )
 
 
-def _government(service: str) -> Cloud:
+def _government(service: str, files: str) -> Cloud:
     return Cloud(
         issuer="https://api.botframework.us",
         metadata_url="https://login.botframework.azure.us/v1/.well-known/openidconfiguration",
         login_url="https://login.microsoftonline.us/",
         scope="https://api.botframework.us",
         services=frozenset({service}),
+        files=files,
     )
 
 
 CLOUDS: Final = {
     "public": _public("https://smba.trafficmanager.net"),
     "gcc": _public("https://smba.infra.gcc.teams.microsoft.com"),
-    "gcc-high": _government("https://smba.infra.gov.teams.microsoft.us"),
-    "dod": _government("https://smba.infra.dod.teams.microsoft.us"),
+    "gcc-high": _government("https://smba.infra.gov.teams.microsoft.us", "sharepoint.us"),
+    "dod": _government("https://smba.infra.dod.teams.microsoft.us", "sharepoint-mil.us"),
 }

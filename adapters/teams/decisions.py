@@ -9,7 +9,7 @@ from typing import Any, Final
 from adapters.teams import actions, cards, forms, limits
 from adapters.teams.elements import offers
 from adapters.teams.events import Pressed
-from adapters.teams.outcome import Handler, Outcome, refused, told
+from adapters.teams.outcome import NO_ANSWER, Handler, Outcome, refused, told
 from bot.remember import THREAD, Remember
 from bot.surface import Actor, Decision, Entry, Verb
 
@@ -48,8 +48,8 @@ async def _finished(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
 
 async def _answer(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
     look = await entry.look(pressed.nonce, Verb.ANSWER, actor, place=pressed.within)
-    if look.card is None:
-        return refused(look.refusal)
+    if look.card is None:  # the decision refuses it too, and who tried is on record
+        return await _decide(entry, pressed, actor, Verb.ANSWER, NO_ANSWER)
     response = forms.answer_of(look.card.fields, pressed.inputs)
     return await _decide(entry, pressed, actor, Verb.ANSWER, response)
 

@@ -16,6 +16,7 @@ Element = dict[str, Any]
 
 TYPE: Final = "application/vnd.microsoft.card.adaptive"
 MARKS: Final = {CardState.DONE: "✅", CardState.REFUSED: "⛔", CardState.CLOSED: "⚪"}
+_END: Final = "↵"
 _LINES: Final = 60  # lines of a value that are shown as lines
 
 
@@ -60,10 +61,11 @@ def subtle(text: str) -> Element:
 
 def lines(text: str, *, mono: bool = True) -> list[Element]:
     """A text as it is, in lines; one with very many of them runs on, with the ends of its lines
-    marked, because every line costs more than it says."""
+    marked, because every line costs more than it says. What imitates the mark is written out as
+    bot.text does it, whose escapes no text can imitate."""
     split = text.split("\n")
     if len(split) > _LINES:
-        split = [" ↵ ".join(split)]
+        split = [f" {_END} ".join(text.replace(_END, f"⟨U+{ord(_END):04X}⟩").split("\n"))]
     elements = []
     for number, one in enumerate(split):
         inline = run(_spaced(one) or "\xa0") | ({"fontType": "Monospace"} if mono else {})

@@ -32,6 +32,7 @@ _KINDS: Final = (PERSONAL, "groupChat", CHANNEL)
 _AT: Final = re.compile(r"<at(?:\s[^<>]*)?>(.*?)</at>", re.DOTALL)
 _FILE: Final = "application/vnd.microsoft.teams.file.download.info"
 _PAGES: Final = 100_000
+_URL: Final = 8_000  # characters of an address that is kept
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -163,7 +164,7 @@ def _heard(activity: Mapping[str, Any], tenant: str) -> Heard | None:
         text=text,
         named=named,
         source=source,
-        files=_files(activity),
+        files=_files(activity, conversation.kind),
     )
 
 
@@ -249,8 +250,9 @@ def said(activity: Mapping[str, Any], bot: str) -> tuple[str, bool]:
     return storable(plain).strip(), named
 
 
-def _files(activity: Mapping[str, Any]) -> tuple[FileRef, ...]:
-    """The files of a message, by name alone: they cannot be read yet, and that is said."""
+def _files(activity: Mapping[str, Any], kind_of_chat: str) -> tuple[FileRef, ...]:
+    """The files of a message. Only one that is attached in a personal chat comes with an address;
+    of the others the name is kept, so that it is said that they were not read."""
     given = activity.get("attachments")
     found = []
     for one in given if isinstance(given, list) else ():
@@ -259,8 +261,17 @@ def _files(activity: Mapping[str, Any]) -> tuple[FileRef, ...]:
             continue
         name = one.get("name")
         name = storable(name)[:200] if isinstance(name, str) and name else "a file"
-        found.append(FileRef(name, "" if kind == _FILE else kind[:100], 0, {}))
+        address = _address(one) if kind == _FILE and kind_of_chat == PERSONAL else ""
+        reference = {"url": address} if address else {}
+        found.append(FileRef(name, "" if kind == _FILE else kind[:100], 0, reference))
     return tuple(found[:20])
+
+
+def _address(attachment: Mapping[str, Any]) -> str:
+    """Where a file can be fetched, as its message says; judged where it is fetched (files)."""
+    content = attachment.get("content")
+    url = content.get("downloadUrl") if isinstance(content, Mapping) else None
+    return url if isinstance(url, str) and url.isascii() and len(url) <= _URL else ""
 
 
 def _conversation(activity: Mapping[str, Any], tenant: str) -> tuple[Conversation, str]:

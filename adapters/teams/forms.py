@@ -50,13 +50,14 @@ def elements(fields: Sequence[Field], *, open_: bool, room: int) -> tuple[list[E
         )
         if room < 0 or len(field.choices) > _MOST:
             return drawn, False
+        if open_:
+            drawn += _open(field, number)
+            continue
         runs = [{"type": "TextRun", "text": plain(field.label), "weight": "Bolder"}]
         if told:
             runs.append({"type": "TextRun", "text": plain(told)})
         drawn.append({"type": "RichTextBlock", "inlines": runs, "separator": bool(number)})
         drawn += _described(field)
-        if open_:
-            drawn += _inputs(field, number)
     return drawn, True
 
 
@@ -101,6 +102,22 @@ def _offered(offered: Sequence[Value], sent: object) -> Value:
     if int(sent) >= len(offered):
         raise NotOurs
     return offered[int(sent)]
+
+
+def _open(field: Field, number: int) -> list[Element]:
+    """The inputs of a field, the first one named by its label, and what is said about it: a
+    question stands above its choices, a hint below what is typed."""
+    first, *rest = _inputs(field, number)
+    told: Element = {"type": "TextRun", "text": plain(field.description)}
+    about: Element = {"type": "RichTextBlock", "inlines": [told]}
+    drawn = [first, *_described(field), *rest]
+    if field.description and field.choices:
+        drawn = [about, first | {"spacing": "Small"}, *drawn[1:]]
+    elif field.description:
+        told |= {"isSubtle": True, "size": "Small"}
+        drawn.append(about | {"spacing": "Small"})
+    drawn[0] |= {"separator": bool(number)}
+    return drawn
 
 
 def _described(field: Field) -> list[Element]:

@@ -45,6 +45,7 @@ class SigningKeys:
         self._keys: dict[str, SigningKey] = {}
         self._fetched_at = -math.inf
         self._tried_at = -math.inf
+        self._asked_at = -math.inf
         self._lock = asyncio.Lock()
 
     @property
@@ -54,9 +55,11 @@ class SigningKeys:
 
     async def get(self, key_id: str | None) -> SigningKey:
         """The key of a token. Raises UnknownKey."""
-        if key_id not in self._keys or not self.good:
-            await self.refresh()
-        if key_id is None or key_id not in self._keys or not self.good:
+        if key_id is None:
+            raise UnknownKey
+        if not self._signs(key_id):
+            await self._ask_for(key_id)
+        if not self._signs(key_id):
             raise UnknownKey
         return self._keys[key_id]
 
@@ -68,18 +71,32 @@ class SigningKeys:
             await self._clock.sleep(pause)
 
     async def refresh(self) -> None:
-        """Fetches them, unless that was tried a moment ago: strangers can ask for it, too."""
-        asked_at = self._clock.now()
+        """Fetches them, unless that was tried a moment ago."""
         async with self._lock:
-            if self._clock.now() - self._tried_at < limits.KEYS_PAUSE_SECONDS:
+            if self._clock.now() - self._tried_at >= limits.KEYS_PAUSE_SECONDS:
+                await self._refresh()
+
+    def _signs(self, key_id: str) -> bool:
+        return key_id in self._keys and self.good
+
+    async def _ask_for(self, key_id: str) -> None:
+        """Fetches them for a key that we do not know, which Teams may have begun to use just now;
+        not again and again, because strangers can ask for it, too."""
+        async with self._lock:
+            now = self._clock.now()
+            if self._signs(key_id) or now - self._asked_at < limits.KEYS_PAUSE_SECONDS:
                 return
-            self._tried_at = asked_at
-            try:
-                self._keys = await self._fetch()
-            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-                log.warning("Teams: the signing keys were not fetched: %s", type(error).__name__)
-                return
-            self._fetched_at = self._clock.now()
+            self._asked_at = now
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        self._tried_at = self._clock.now()
+        try:
+            self._keys = await self._fetch()
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            log.warning("Teams: the signing keys were not fetched: %s", type(error).__name__)
+            return
+        self._fetched_at = self._clock.now()
 
     async def _fetch(self) -> dict[str, SigningKey]:
         async with aiohttp.ClientSession(timeout=_FETCH, trust_env=True) as session:

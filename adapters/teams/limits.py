@@ -12,6 +12,7 @@ TITLE: Final = 300
 CHOICE: Final = 200
 NAME: Final = 200  # what is kept of the name of a person; Entra gives them up to 256
 NOTE: Final = 2_000  # what is taken of a note
+CARRIED_BYTES: Final = 8_000  # of what a button brings back of the step before
 INPUT: Final = 4_000  # what a text input takes
 
 BODY_BYTES: Final = 256 * 1024  # of a request that is read; Teams' own stay under 100 KB
@@ -26,7 +27,7 @@ NAMES_SECONDS: Final = 3_600.0  # how long a name that is only shown is kept
 NOTED_SECONDS: Final = 3_600.0  # after which a conversation that goes on is noted again
 KEYS_SECONDS: Final = 3_600.0  # after which the signing keys are fetched again
 KEYS_KEPT_SECONDS: Final = 86_400.0  # how long they count when they cannot be
-KEYS_PAUSE_SECONDS: Final = 60.0  # between two fetches, whatever a stranger sends
+KEYS_PAUSE_SECONDS: Final = 60.0  # between two fetches for unknown ones, whatever a stranger sends
 LEEWAY_SECONDS: Final = 300.0  # clocks may differ by
 SLOW_SECONDS: Final = 8.0  # an answer after which Teams may have given up and sends again
 AGAIN_SECONDS: Final = 120.0  # how long such a repeat is expected

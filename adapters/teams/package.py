@@ -18,7 +18,7 @@ from bot.commands import HELP
 from bot.secrets import ConfigError
 
 SCHEMA: Final = "1.25"  # the first in which a bot can be added to private and shared channels
-SHAPE: Final = "1.0"  # of our manifest: raise it with every change, or Teams takes no update
+SHAPE: Final = "1.1"  # of our manifest: raise it with every change, or Teams takes no update
 SCOPES: Final = ("team", "groupChat", "personal")
 
 _SHORT: Final = "Runs tools for your team, and asks the right people before it does."
@@ -62,6 +62,7 @@ def manifest(app_id: str, package: PackageOptions) -> dict[str, Any]:
             {
                 "botId": app_id,
                 "scopes": list(SCOPES),
+                "supportsFiles": True,
                 "commandLists": [{"scopes": list(SCOPES), "commands": list(_commands())}],
             }
         ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from adapters.teams import limits
@@ -32,13 +32,15 @@ class Unknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Somebody in a conversation, as its roster has them. `id` is how this bot mentions them."""
+    """Somebody in a conversation, as its roster has them. `id` is how this bot mentions them.
+    `email`: the address that the admins of their tenant gave them, None: it is not said."""
 
     id: str
     user: str
     tenant: str
     name: str
     guest: bool
+    email: str | None = None
 
 
 class People:
@@ -55,7 +57,7 @@ class People:
         found = await self._look_up(conversation, person.member, limits.PEOPLE_SECONDS)
         if found is None or found.user != person.user:
             raise Unknown("the roster has nobody like this", final=True)
-        return Actor(
+        actor = Actor(
             surface=SURFACE,
             organisation=found.tenant,
             user=found.user,
@@ -63,6 +65,8 @@ class People:
             is_guest=found.guest,
             is_external=found.tenant != conversation.organisation,
         )
+        # It is only ever held against somebody (bot.identity): a guest's own tenant chose theirs.
+        return actor if actor.by_name_only else replace(actor, email=found.email)
 
     async def mentioned(self, keys: Iterable[str], conversation: Conversation) -> dict[str, Member]:
         """Those of the people (`Actor.key`) who are in the conversation, by key: for show alone, so
@@ -128,4 +132,11 @@ def member_of(told: Mapping[str, Any]) -> Member | None:
         name=storable(name)[: limits.NAME] if isinstance(name, str) else "",
         # Only who is said to be a user of the tenant is one.
         guest=told.get("userRole") != "user",
+        email=_address(told),
     )
+
+
+def _address(told: Mapping[str, Any]) -> str | None:
+    """Who has no mailbox is known by what they sign in with, which looks the same."""
+    found = told.get("email") or told.get("userPrincipalName")
+    return found if isinstance(found, str) and found.strip() else None

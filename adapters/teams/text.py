@@ -27,7 +27,8 @@ _MARKED: Final = re.compile(r"([\\`*_{}\[\]()#+!|~<>-])")
 
 
 class _Renderer(RendererHTML):
-    """Headings as bold lines, images and odd links as text; no attribute but the address."""
+    """Headings as bold lines, images and odd links as text. Of the attributes only an address is
+    the text's own; the number that a list begins with and the side of a column are the parser's."""
 
     def heading_open(
         self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from adapters.teams import doctor, events, limits
+from adapters.teams import doctor, events, files, limits
 from adapters.teams.botbuilder import NoToken, SafeAdapter
 from adapters.teams.clicks import Clicks
 from adapters.teams.commands import Commands
@@ -107,7 +107,7 @@ class TeamsSurface:
         raise DeliveryError("Teams does not let the bot read it", permanent=True)
 
     async def fetch(self, place: Place, reference: Mapping[str, Any], most: int) -> bytes:
-        raise DeliveryError("files of Teams cannot be read yet", permanent=True)
+        return await files.fetch(self._settings.cloud, reference, most)
 
     async def show_home(self, organisation: str, user: str) -> None:
         """There is no home in Teams yet."""

@@ -35,8 +35,8 @@ def org_wide(enterprise: str, token: str) -> Installation:
 async def tokens(db: Database) -> AsyncIterator[Tokens]:
     made, states = Tokens(db, "1.2", KEYS), States(db)
     for _ in range(2):  # also when they are there already
-        await made.create_tables()  # type: ignore[no-untyped-call]
-        await states.create_tables()  # type: ignore[no-untyped-call]
+        await made.create_tables()
+        await states.create_tables()
     yield made
     async with db.transaction("drop") as tx:
         for metadata in (made.metadata, states.metadata):

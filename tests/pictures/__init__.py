@@ -1,1 +1,1 @@
-"""Everything that Slack is shown, drawn to PNG to be looked at: `make pictures`."""
+"""Everything that Slack and Teams are shown, drawn to PNG to be looked at: `make pictures`."""

@@ -1,4 +1,4 @@
-"""Draws the scenes with npm's slack-blocks-to-jsx and Debian's chromium."""
+"""Draws the scenes with npm's slack-blocks-to-jsx and adaptivecards, and Debian's chromium."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.pictures.scenes import scenes
+from tests.pictures import scenes, teams_scenes
 
 HERE = Path(__file__).parent
 
@@ -20,13 +20,21 @@ def main(out: Path) -> int:
         return 1
     work = out / "work"
     work.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "render.mjs"):
-        shutil.copy(HERE / name, work / name)
-    (work / "scenes.json").write_text(json.dumps(scenes(), ensure_ascii=False))
+    shutil.copy(HERE / "package.json", work)
+    shown = {"render": scenes.scenes(), "render_teams": teams_scenes.scenes()}
+    for name, drawn in shown.items():
+        shutil.copy(HERE / f"{name}.mjs", work)
+        (work / f"{name}.json").write_text(json.dumps(drawn, ensure_ascii=False))
     quiet = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
     subprocess.run(["npm", "install", *quiet], cwd=work, check=True)
-    draw = ["node", "render.mjs", "scenes.json", "..", chromium]
-    return subprocess.run(draw, cwd=work, check=False).returncode
+    wrong = 0
+    for name in shown:
+        draw = ["node", f"{name}.mjs", f"{name}.json", "..", chromium]
+        wrong |= subprocess.run(draw, cwd=work, check=False).returncode
+    for name, faults in teams_scenes.wrong().items():
+        print(f"WRONG {name}: {faults}")
+        wrong = 1
+    return wrong
 
 
 if __name__ == "__main__":

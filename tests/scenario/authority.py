@@ -144,8 +144,9 @@ SENTENCES: Final = {
     "a": "This is for the person who asked the agent, or an approver, to answer.",
     "g": "Guests and people of other organisations may not decide this here.",
     "b": "A bot may not decide this; nothing was decided.",
-    "?": "Slack did not say who you are just now",
+    "?": "did not say who you are just now",
     "o": "does not let your approvals of",  # be remembered; they may approve it once
+    "f": "This card does not offer that",
     "x": "There is no such question here; it may belong to another thread.",
     "r": "Only the person who asked the agent and its approvers can read all of this.",
     "t": "Only the person who asked the agent, or an approver, can",  # stop it, cancel this
@@ -228,6 +229,29 @@ console again    y  y  y
                  be mk
 console rule     m  y
 console revoke   v  y
+
+               be cm an al so rr gn en rq sn ra li no ot rm lf g1 g2 ex bo de un sl mk mn e1 e2
+teams approve  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  g  g  g  .  ?  ?  ?  y  n  n  y
+teams thread   y  f  f  y  y  y  y  y  n  s  n  s  n  n  n  n  g  g  g  .  ?  ?  ?  y  n  n  f
+
+                     be gn en rq no rm g1 ex bo un e1 e2
+teams form sent      y  y  y  y  a  a  g  g  .  ?  a  y
+teams direct copy    y  y  x  x  x  n  x  x  .  ?  x  y
+
+                     be rq no g1 ex bo un
+teams decline button y  n  n  g  g  .  ?
+teams note sent      y  n  n  g  g  .  ?
+teams submit         y  n  n  g  g  .  ?
+teams mention stop   y  y  t  t  c  .  ?
+teams mention cancel y  y  t  t  c  .  ?
+teams mention status l  l  l  l  c  .  ?
+teams mention pending l  l  l  l  c  .  ?
+teams thread mention w  w  w  w  e  .  .
+teams direct text    .  .  .  .  e  .  .
+
+                     be rq no g1 ex bo un mk mn e2
+teams mention rule   m  m  m  p  c  .  ?  y  y  m
+teams mention revoke v  v  v  v  c  .  ?  y  y  v
 """
 
 # Everything that a person can reach, and the line of the table that is about it. What decides
@@ -311,6 +335,13 @@ ENTRIES: Final = {
     "console Dismiss": "console approve",
     "console Cancel": "cancel button",
     "console Ask": "console rule",
+    "teams approve": "teams approve",
+    "teams remember": "teams thread",
+    "teams decline": "teams decline button",
+    "teams note": "teams note sent",
+    "teams answer": "teams form sent",
+    "teams finished": "teams form sent",
+    "teams back": "nothing: it shows what everybody there sees, test_service.py",
 }
 
 

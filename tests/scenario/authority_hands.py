@@ -15,18 +15,8 @@ from adapters.slack import blocks, modals
 from tests.fakes.slack import FakeSlack, View
 from tests.fakes.slack.modals import make_view
 from tests.fakes.slack.workspace import APP, TEAM
+from tests.scenario.authority_floor import Asked
 from tests.scenario.slack_product import OPS
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question (or several on one card) that waits in a thread. `card`: the message's ts."""
-
-    root: str
-    card: str
-    chat: str
-    calls: tuple[str, ...]
-    nonces: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -37,23 +27,6 @@ class Try:
     user: str
     asked: Asked
     has: bool
-
-
-@dataclass(frozen=True)
-class Way:
-    """`act` is what a person does, and gives what they are answered in so doing. `asks`: what waits
-    (`steps`). `becomes`: what the questions then are that it decides, none where it only opens or
-    shows something; `decides`: how many of those on the card. `recorded`: the audit log has a row
-    of who was refused."""
-
-    act: Callable[[Try], Awaitable[str | None]]
-    asks: str = "refund"
-    becomes: str = ""
-    decides: int = 1
-    recorded: bool = True
-    policy: str = ""  # of what waits, where it is nothing to who may
-    at_home: bool = False  # it is pressed there, and told there
-    rule: str = ""  # the scope of the standing rule that comes of it
 
 
 # Payloads of Slack

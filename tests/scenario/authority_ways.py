@@ -17,9 +17,9 @@ from tests.fakes.background import BackgroundTool, background
 from tests.fakes.model import call
 from tests.fakes.slack.workspace import BOT_USER
 from tests.scenario import authority_forms
+from tests.scenario.authority_floor import Way
 from tests.scenario.authority_hands import (
     Try,
-    Way,
     button,
     forged,
     in_message,
@@ -188,7 +188,7 @@ _ANYONE: Final[dict[str, Any]] = {"policy": "anyone", "becomes": "cancelled"}
 _MADE: Final[dict[str, Any]] = {"policy": "anyone", "becomes": "made", "rule": "channel"}
 _ENDED: Final[dict[str, Any]] = {"asks": "rule", "policy": "made", "becomes": "revoked"}
 
-CARDS: Final = {
+CARDS: Final[dict[str, Way[Try]]] = {
     "approve button": Way(button(blocks.APPROVE), becomes="approved"),
     "decline button": Way(button(blocks.DECLINE), becomes="declined"),
     "thread button": Way(button(blocks.REMEMBER), becomes="approved", rule="chat"),
@@ -203,7 +203,7 @@ CARDS: Final = {
         authority_forms.edit_at_home, becomes="approved", at_home=True, recorded=False
     ),
 }
-MODALS: Final = {
+MODALS: Final[dict[str, Way[Try]]] = {
     "quick choice": Way(button(blocks.PICK + "0"), asks="pick", becomes="answered"),
     "form modal": Way(button(blocks.ANSWER), asks="fill", recorded=False),
     "form sent": Way(FILLED, asks="fill", becomes="answered"),
@@ -217,7 +217,7 @@ MODALS: Final = {
     "decline all": Way(button(actions.DECLINE_ALL), asks="many", becomes="declined", decides=MANY),
     "decline selected": Way(selected(actions.DECLINE_SELECTED), asks="many", becomes="declined"),
 }
-RULES: Final = {
+RULES: Final[dict[str, Way[Try]]] = {
     "revoke button": Way(authority_forms.revoke, at_home=True, **_ENDED),
     "slash revoke": Way(types("rules revoke {nonce}"), **_ENDED),
     "mention revoke": Way(says("rules revoke {nonce}"), **_ENDED),
@@ -235,7 +235,7 @@ RULES: Final = {
         rule="organisation",
     ),
 }
-COMMANDS: Final = {
+COMMANDS: Final[dict[str, Way[Try]]] = {
     "cancel button": Way(button(blocks.CANCEL), asks="rollout", becomes="asked to stop"),
     "slash cancel": Way(types("cancel {chat}"), **_ANYONE),
     "mention stop": Way(says("stop"), **_ANYONE),
@@ -247,5 +247,5 @@ COMMANDS: Final = {
     "thread mention": Way(says("yes, approve {nonce}"), recorded=False),
     "direct text": Way(direct_text, recorded=False),
 }
-WAYS: Final[dict[str, Way]] = {**CARDS, **MODALS, **RULES, **COMMANDS}
+WAYS: Final[dict[str, Way[Try]]] = {**CARDS, **MODALS, **RULES, **COMMANDS}
 GROUPS: Final = {"cards": CARDS, "modals": MODALS, "rules": RULES, "commands": COMMANDS}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from adapters.teams.package import SHAPE
 from adapters.teams.settings import PASSWORD, PackageOptions, TeamsSettings
 from adapters.teams.transport import TeamsSurface
 from bot.cli import cli
@@ -63,7 +64,7 @@ async def test_a_sound_bot_is_well_in_everything(
         what: [Health.OK]
         for what in ("signing keys", "token", "service", "tenants", "approvers", "app package")
     }
-    assert found["app package"][0].sentence.startswith("It is 1.0.3: ")
+    assert found["app package"][0].sentence.startswith(f"It is {SHAPE}.3: ")
     assert TENANT in found["tenants"][0].sentence
     assert teams.calls == []  # nothing was said anywhere
 

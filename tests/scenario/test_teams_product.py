@@ -44,6 +44,7 @@ async def test_mention_card_click_the_tool_runs_once_and_the_agent_answers(
         assert buttons_of(card.card or {}) == [
             "Approve",
             "Approve for this thread",
+            "Approve and remember…",
             "Decline",
             "Decline with the note",
         ]

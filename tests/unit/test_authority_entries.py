@@ -17,11 +17,13 @@ from adapters.slack import clicks, standing
 from adapters.slack.actions import ACTION
 from adapters.slack.settings import SlackSettings
 from adapters.slack.transport import SlackSurface
+from adapters.teams.clicks import HANDLERS
 from bot import commands
 from bot.surface import Entry
 from tests.fakes.clock import FakeClock
 from tests.scenario import authority
 from tests.scenario.authority import ENTRIES
+from tests.scenario.authority_teams import TEAMS
 from tests.scenario.authority_ways import GROUPS, WAYS
 from tests.scenario.test_authority_console import CONSOLE
 
@@ -89,6 +91,8 @@ def test_every_way_into_the_product_is_in_the_matrix(monkeypatch: pytest.MonkeyP
     actions = set(get_args(line.Action)) - {line.Blank, line.Help, line.Quit, line.Mistake}
     found |= {f"console {one.__name__}" for one in actions}
 
+    found |= {f"teams {verb}" for verb in HANDLERS}
+
     assert found == set(ENTRIES), "say in tests/scenario/authority.py which line is about it"
 
 
@@ -96,5 +100,5 @@ def test_what_is_named_there_is_in_the_table_and_the_table_is_driven() -> None:
     table = authority.read()
     for about in ENTRIES.values():
         assert about in table or about.startswith("nothing: "), about
-    assert {*WAYS, *CONSOLE} == set(table)
+    assert {*WAYS, *CONSOLE, *TEAMS} == set(table)
     assert len(WAYS) == sum(map(len, GROUPS.values()))

@@ -9,7 +9,7 @@ import pytest
 
 from adapters.teams import forms, limits
 from adapters.teams.cards import activity, draw
-from adapters.teams.elements import size
+from adapters.teams.elements import lines, size
 from adapters.teams.people import Member
 from bot.card import Argument, Card, CardState, Kind, TaskCard
 from bot.field import Choice, Field, FieldType, Format, coerce
@@ -154,6 +154,16 @@ def test_many_arguments_are_cut_visibly() -> None:
     assert faults(drawn) == []
     assert "more arguments" in text_of(drawn)
     assert "Approve" not in buttons_of(drawn)
+
+
+def test_nobody_types_the_end_of_a_line_that_runs_on() -> None:
+    many = ["x"] * 80
+    told, typed = (lines("\n".join([*many, end])) for end in ("a\nb", "a ↵ b"))
+    (typed_run,) = typed[0]["inlines"]
+    assert typed_run["text"].count("↵") == 80
+    assert typed_run["text"].endswith("a ⟨U+21B5⟩ b")
+    assert told != typed
+    assert "a ↵ b" in str(lines("a ↵ b"))  # in few lines there is no mark
 
 
 def test_a_text_keeps_its_spaces_and_lines() -> None:

@@ -19,6 +19,8 @@ _SCHEMA: Final = json.loads(
 )
 _VALIDATOR: Final = Draft6Validator(_SCHEMA)
 CARD_BYTES: Final = 28 * 1024
+CARRIED: Final = "answer"  # what a button brings back of the step before
+CARRIED_BYTES: Final = 8_000
 _MARKUP: Final = ("TextBlock", "FactSet", "Fact")  # where clients read Markdown
 
 
@@ -47,7 +49,11 @@ def faults(card: dict[str, Any]) -> list[str]:
                 found.append("more than six buttons")
             case _:
                 pass
-        if len(json.dumps(one.get("data", {}))) > 300:
+        data = one.get("data", {})
+        rest = {key: value for key, value in data.items() if key != CARRIED}
+        if len(json.dumps(data.get(CARRIED, {}))) > CARRIED_BYTES:
+            found.append("a button carries too much")
+        if len(json.dumps(rest)) > 300:
             found.append("the data of a button is large")
     mentioned = [one["text"] for one in card.get("msteams", {}).get("entities", [])]
     shown = " ".join(str(one.get("text", "")) for one in elements(card))

@@ -38,6 +38,10 @@ class Somebody:
     name: str
     tenant: str = TENANT
     role: str = "user"
+    email: str = ""  # as the admins of their tenant have set it
+    gone: bool = False  # no roster has them any more
+    failing: bool = False  # the rosters fail to tell of them
+    slow: float = 0.0  # seconds that the rosters take to
 
     @property
     def member(self) -> str:
@@ -51,7 +55,7 @@ class Somebody:
             "aadObjectId": self.user,
             "tenantId": self.tenant,
             "userRole": self.role,
-        }
+        } | ({"email": self.email} if self.email else {})
 
 
 @dataclass
@@ -112,6 +116,7 @@ class FakeTeams:
             self.add(name, f"00000000-0000-0000-0000-00000000000{number}")
         self.channel = "19:ops@thread.tacv2"
         self.group = "19:group@thread.v2"
+        self.rosters: dict[str, list[str]] = {}  # who is in a channel; else everybody is
         self.messages: list[Shown] = []
         self.whispers: list[Shown] = []
         self.typing: list[str] = []
@@ -128,7 +133,7 @@ class FakeTeams:
         self._session: aiohttp.ClientSession
         self._runner: web.AppRunner
 
-    def add(self, name: str, user: str, **given: str) -> Somebody:
+    def add(self, name: str, user: str, **given: Any) -> Somebody:
         self.people[name] = Somebody(user, name, **given)
         return self.people[name]
 
@@ -170,6 +175,7 @@ class FakeTeams:
             login_url="https://login.microsoftonline.com/",
             scope="https://api.botframework.com",
             services=frozenset({self.origin}),
+            files="sharepoint.com",
         )
 
     def fail_next(
@@ -331,7 +337,7 @@ class FakeTeams:
             return await self._answer(request, "whisper", lambda: self._whisper(thread, body))
 
         def done() -> web.Response:
-            if len(json.dumps(body, ensure_ascii=False).encode("utf-16-le")) > MESSAGE_BYTES:
+            if _too_big(body):
                 return _refused(413, "MessageSizeTooBig")
             return web.json_response({"id": self._show(thread, body).id}, status=201)
 
@@ -340,6 +346,8 @@ class FakeTeams:
     def _whisper(self, thread: str, body: dict[str, Any]) -> web.Response:
         if not self.targeted or self._kind(thread) == "personal":
             return _refused(400, "BadArgument")
+        if _too_big(body):
+            return _refused(413, "MessageSizeTooBig")
         shown = Shown(self._id(), thread, body, seen_by=body["recipient"]["id"])
         self.whispers.append(shown)
         return web.json_response({"id": shown.id}, status=201)
@@ -354,6 +362,8 @@ class FakeTeams:
             )
             if one is None:
                 return _refused(404, "ActivityNotFoundInConversation")
+            if _too_big(body):
+                return _refused(413, "MessageSizeTooBig")
             self._judge_all(body)
             one.activity, one.edits = body, one.edits + 1
             one.own.clear()
@@ -364,11 +374,16 @@ class FakeTeams:
     async def _member(self, request: web.Request) -> web.StreamResponse:
         who = request.match_info["who"]
 
+        found = next((p for p in self.people.values() if who in (p.user, p.member)), None)
+        if found is not None and found.slow:
+            await asyncio.sleep(found.slow)
+
         def done() -> web.Response:
+            if found is not None and found.failing:
+                return _refused(503, "ServiceUnavailable")
             thread = request.match_info["thread"]
-            found = next((p for p in self.people.values() if who in (p.user, p.member)), None)
             alone = found is not None and self._kind(thread) == "personal"
-            if found is None or (alone and thread != self.personal(found.name)):
+            if found is None or found.gone or (alone and thread != self.personal(found.name)):
                 return _refused(404, "MemberNotFoundInConversation")
             return web.json_response(found.told())
 
@@ -378,7 +393,8 @@ class FakeTeams:
         """A page of everybody; small ones, since a page may hold fewer than asked for."""
 
         def done() -> web.Response:
-            everybody = list(self.people.values())
+            names = self.rosters.get(request.match_info["thread"], [*self.people])
+            everybody = [self.people[name] for name in names if not self.people[name].gone]
             start = int(request.query.get("continuationToken", "0"))
             page = everybody[start : start + 3]
             more = {"continuationToken": str(start + 3)} if everybody[start + 3 :] else {}
@@ -429,6 +445,10 @@ class FakeTeams:
 
     def _id(self) -> str:
         return str(next(self._ids))
+
+
+def _too_big(body: dict[str, Any]) -> bool:
+    return len(json.dumps(body, ensure_ascii=False).encode("utf-16-le")) > MESSAGE_BYTES
 
 
 def _refused(status: int, code: str, headers: dict[str, str] | None = None) -> web.Response:

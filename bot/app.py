@@ -226,12 +226,8 @@ class App:
         server = web.Application(client_max_size=1024 * 1024)
         server.router.add_get("/healthz", self._healthy)
         server.router.add_get("/readyz", self._readiness)
-<<<<<<< HEAD
-        for adapter in self.adapters if self.role is not Role.WORKER else ():
-            server.add_routes(adapter.routes())
-=======
         taken = {"/healthz": "interlock itself", "/readyz": "interlock itself"}
-        for adapter in self.adapters:
+        for adapter in self.adapters if self.role is not Role.WORKER else ():
             routes = adapter.routes()
             for path in {route.path for route in routes}:
                 if path in taken:
@@ -241,7 +237,6 @@ class App:
                     )
                 taken[path] = f"surfaces.{adapter.name}"
             server.add_routes(routes)
->>>>>>> main
         return server
 
     async def _healthy(self, _request: web.Request) -> web.Response:

@@ -205,9 +205,11 @@ async def test_a_stopping_engine_lets_what_runs_finish_and_is_not_taken_for_dead
         ended.append(key)
 
     await replica.wake("a")
-    async with other.serving(), replica.serving(work):
+    async with contextlib.AsyncExitStack() as first:
+        await first.enter_async_context(replica.serving(work))
         await until(lambda: bool(replica.ran))
-        other.ran.clear()
+        async with other.serving():
+            await first.aclose()
     await other.db.close()
     assert (replica.ran, ended, other.ran) == (["a"], ["a"], [])
 

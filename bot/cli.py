@@ -19,6 +19,7 @@ from bot import commands, log
 from bot.app import App, Role, until_told
 from bot.card import draw
 from bot.cli_audit import audit_cli
+from bot.cli_database import database_cli
 from bot.cli_options import ConfigOption, JsonOption, ready
 from bot.cli_rules import account, rules_cli
 from bot.cli_teams import teams_cli
@@ -36,7 +37,6 @@ from bot.doctor import examine, well
 from bot.embedded import EmbeddedEngine
 from bot.example_config import EXAMPLE
 from bot.finding import Health
-from bot.jobs import EngineKind
 from bot.listing import describe
 from bot.loopback import INSECURE_LOCAL, refuse_beyond_loopback
 from bot.markdown import inert
@@ -49,14 +49,12 @@ from storage import audit, calls, chats, questions
 from storage.calls import CallRow
 from storage.chats import ChatRow
 from storage.database import Database, DatabaseUnavailable
-from storage.migrate import upgrade
 from storage.redact import mask_all
 from storage.scope import EVERYTHING
 
 T = TypeVar("T")
 
 cli = typer.Typer(no_args_is_help=True, add_completion=False, help="Interlock, the chat-ops bot.")
-database_cli = typer.Typer(no_args_is_help=True, help="The database.")
 cli.add_typer(database_cli, name="db")
 cli.add_typer(audit_cli, name="audit")
 cli.add_typer(rules_cli, name="rules")
@@ -309,25 +307,6 @@ def _tell(done: bool, sentence: str) -> None:
         return
     print(inert(sentence), file=sys.stderr)
     raise typer.Exit(1)
-
-
-@database_cli.command("upgrade")
-def db_upgrade(config: ConfigOption = DEFAULT_PATH) -> None:
-    """Brings the database to the tables of this version."""
-    _run(_upgrade(load(config)))
-    out.print(Text("The database has the tables of this version."))
-
-
-async def _upgrade(settings: Config) -> None:
-    database = Database(settings.database)
-    try:
-        await upgrade(database)
-        if settings.jobs is EngineKind.DISTRIBUTED:
-            from bot.distributed import prepare  # an extra
-
-            await prepare(database)
-    finally:
-        await database.close()
 
 
 async def _rows(settings: Config) -> Core:

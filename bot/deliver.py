@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import structlog
 
@@ -23,6 +24,7 @@ from storage.outbox import Action, OutboxRow
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 60.0  # longer than any surface takes to answer or to time out
+STALE_SECONDS = 5.0  # between a claim and its post; then the claim may be another's
 ATTEMPTS = 8
 BACKOFF_SECONDS = 1.0
 BACKOFF_LIMIT = 300.0
@@ -39,7 +41,7 @@ class Deliverer:
     async def deliver(self, channel: str) -> float | None:
         """Sends what is due in a channel; returns when to come back, None when nothing waits."""
         while True:
-            now = self.core.now()
+            now, began = self.core.now(), time.monotonic()
             async with self.core.db.transaction("claim_delivery") as tx:
                 rate = self._rate(channel)
                 state = await paces.get(tx, channel) or pace.fresh(channel, rate, now)
@@ -51,9 +53,9 @@ class Deliverer:
                     return await outbox.next_due(tx, channel, posts_from=ready_at)
                 if row.action == Action.POST and rate.interval > 0:
                     await paces.put(tx, pace.spent(state, rate, now))
-            await self._send(row)
+            await self._send(row, began)
 
-    async def _send(self, row: OutboxRow) -> None:
+    async def _send(self, row: OutboxRow, began: float) -> None:
         surface = self.core.surfaces.get(row.surface)
         if surface is None:
             await self._failed(row, DeliveryError(f"the surface {row.surface} is not running"))
@@ -69,6 +71,9 @@ class Deliverer:
                 await outbox.drop(tx, row)
             return
         content, version = drawn
+        if time.monotonic() - began > STALE_SECONDS:
+            await self._put_back(row)
+            return
         try:
             match Action(row.action):
                 case Action.WHISPER:
@@ -95,6 +100,21 @@ class Deliverer:
             await self._failed(row, DeliveryError(type(error).__name__, maybe_sent=True))
             return
         await self._sent(row, posted, version)
+
+    async def _put_back(self, row: OutboxRow) -> None:
+        """This process stood still, and another may have sent it since."""
+        log.warning("a delivery is looked at anew: this process stood still")
+        async with self.core.db.transaction("put_back") as tx:
+            if await outbox.holds(tx, row):
+                sending = row.state == "sending"
+                await outbox.again(
+                    tx,
+                    row,
+                    at=self.core.now(),
+                    error="",
+                    maybe_sent=sending,
+                    attempts=row.attempts,
+                )
 
     async def _post(
         self, surface: Surface, row: OutboxRow, content: Content, version: int

@@ -402,6 +402,14 @@ async def current_version(tx: Tx, subject: str) -> int:
     return int(await tx.value(found) or 0)
 
 
+async def holds(tx: Tx, row: OutboxRow) -> bool:
+    """Whether what was claimed as `row` is still the claimer's: another one may have it since."""
+    found = await tx.first(
+        sa.select(outbox).where(outbox.c.id == row.id).with_for_update(), OutboxRow
+    )
+    return found is not None and (found.state, found.attempts) == ("sending", row.attempts + 1)
+
+
 async def sent(
     tx: Tx,
     row: OutboxRow,

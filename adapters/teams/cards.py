@@ -64,7 +64,10 @@ def activity(
             summary = f"{content.title} — {content.outcome}" if content.outcome else content.title
             shown = draw(content, place, names, repeated=repeated)
         case GroupCard():
-            summary, shown = content.title, group.draw(content, place, names)
+            summary, shown = (
+                content.title,
+                group.draw(content, place, names, extra=[REPEATED] if repeated else []),
+            )
         case TaskCard():
             summary, shown = content.title, tasks.draw(content)
         case _:
@@ -104,7 +107,7 @@ def _drawn(card: Card, names: Names, room: int, extra: list[str]) -> Element:
         who, entities = who_may(card, names)
         body += who
     else:
-        body += _outcome(card)
+        body += [*_outcome(card), *group.again(card)]
     body += [subtle(shorten(one, _NOTICE)) for one in notices[:_NOTICES]]
     if card.open:
         whole = whole and not notices[_NOTICES:] and max(map(len, notices), default=0) <= _NOTICE

@@ -9,11 +9,10 @@ from typing import Any, Final
 from adapters.teams import actions, cards, forms, limits
 from adapters.teams.elements import offers
 from adapters.teams.events import Pressed
-from adapters.teams.outcome import NO_ANSWER, Handler, Outcome, refused, told
+from adapters.teams.outcome import NO_ANSWER, VIA, Handler, Outcome, refused, told
 from bot.remember import THREAD, Remember
 from bot.surface import Actor, Decision, Entry, Verb
 
-VIA: Final = "teams card"
 _NOT_OFFERED: Final = (
     "This card does not offer that: not all of it can be read here, or the policy has changed."
 )
@@ -48,8 +47,9 @@ async def _finished(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
 
 async def _answer(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
     look = await entry.look(pressed.nonce, Verb.ANSWER, actor, place=pressed.within)
-    if look.card is None:  # the decision refuses it too, and who tried is on record
-        return await _decide(entry, pressed, actor, Verb.ANSWER, NO_ANSWER)
+    if look.card is None:  # who tried is on record
+        await _decide(entry, pressed, actor, Verb.ANSWER, NO_ANSWER)
+        return refused(look.refusal)
     response = forms.answer_of(look.card.fields, pressed.inputs)
     return await _decide(entry, pressed, actor, Verb.ANSWER, response)
 

@@ -19,6 +19,7 @@ from adapters.teams.people import Member, People, Unknown
 from adapters.teams.text import message, utf16, whole
 from bot.card import Card
 from bot.clock import Clock
+from bot.group import GroupCard
 from bot.surface import Content, DeliveryError, File, Place, Posted, Reply
 from storage.conversations import Conversation, Conversations
 from storage.database import DatabaseUnavailable
@@ -193,9 +194,9 @@ class Delivery:
         self, content: Content, place: Place, conversation: Conversation, repeated: bool
     ) -> dict[str, Any]:
         names: dict[str, Member] = {}
-        if isinstance(content, Card) and content.open:
+        if isinstance(content, Card | GroupCard) and content.open:
             names = await self._people.mentioned(content.deciders, conversation)
-            if content.thread is not None and content.thread != place:
+            if isinstance(content, Card) and content.thread is not None and content.thread != place:
                 names |= await self._names_there(content.thread, content.askers)
         elif isinstance(content, Reply):
             names = await self._people.mentioned(content.mentions, conversation)

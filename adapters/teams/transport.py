@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from adapters.teams import doctor, events, files, limits
+from adapters.teams import doctor, events, files, group, limits
 from adapters.teams.botbuilder import NoToken, SafeAdapter
 from adapters.teams.clicks import Clicks
 from adapters.teams.commands import Commands
@@ -58,7 +58,7 @@ class TeamsSurface:
 
     name = SURFACE
     pace = Pace(interval=0.6, burst=5)  # Teams takes 7 posts a second, 8 in two, 60 in 30
-    together: Together | None = None
+    together: Together | None = group.TOGETHER
     statuses = True
 
     def __init__(

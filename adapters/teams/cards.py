@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from adapters.teams import actions, forms, group, limits, standing, tasks
+from adapters.teams import actions, forms, group, limits, tasks
+from adapters.teams.approval import EVERYTHING, STANDING, approve, decline, everything
 from adapters.teams.elements import (
     MARKS,
     TYPE,
     Element,
     adaptive,
-    blank,
     buttons,
     execute,
     heading,
@@ -31,15 +31,16 @@ from bot.card import Card, CardState, Kind, TaskCard, revealed
 from bot.excerpt import excerpt
 from bot.group import GroupCard
 from bot.surface import Content, File, Place, Reply
-from bot.text import reveal
+from bot.text import blank, reveal
 
-STANDING: Final = "Approve for this thread"
 REPEATED: Final = (
     "This may stand here twice, since Teams did not confirm the first copy. Both count as one."
 )
 _ROOMS: Final = (9_000, 6_000, 4_000, 2_500, 1_200, 400)  # characters of what is asked
+_FORM: Final = 6_000  # characters of what is said of the fields of a form
 _LEAST: Final = 120  # characters of an argument that is shown in part
 _NAME: Final = 80
+_TOOL: Final = 200
 _NOTICES: Final = 10
 _NOTICE: Final = 1_000
 _COLOURS: Final = {CardState.DONE: "Good", CardState.REFUSED: "Attention"}
@@ -90,12 +91,13 @@ def draw(card: Card, place: Place, names: Names = NOBODY, *, repeated: bool = Fa
         if size(drawn) <= limits.CARD_BYTES:
             return drawn
     told = line((shorten(seen.title, limits.TITLE), True)), subtle(_too_long(card))
-    return adaptive([*told, *([buttons([_decline(card)])] if card.open else [])])
+    return adaptive([*told, buttons([everything(card), *([decline(card)] if card.open else [])])])
 
 
 def _drawn(card: Card, names: Names, room: int, extra: list[str]) -> Element:
     body = [heading(card.title), *_facts(card)]
     asked, whole = _asked(card, room)
+    whole = whole and len(card.title) <= limits.TITLE and len(card.tool) <= _TOOL
     body += asked
     notices = [*card.notices, *extra]
     if card.open and card.complete and whole and card.remember is not None:
@@ -107,7 +109,8 @@ def _drawn(card: Card, names: Names, room: int, extra: list[str]) -> Element:
         who, entities = who_may(card, names)
         body += who
     else:
-        body += [*_outcome(card), *group.again(card)]
+        body += [*_outcome(card), *([] if whole else [buttons([everything(card)])])]
+        body += group.again(card)
     body += [subtle(shorten(one, _NOTICE)) for one in notices[:_NOTICES]]
     if card.open:
         whole = whole and not notices[_NOTICES:] and max(map(len, notices), default=0) <= _NOTICE
@@ -124,7 +127,7 @@ def _facts(card: Card) -> list[Element]:
     for name, value in (("Tool: ", card.tool), ("Agent: ", card.agent)):
         if value:
             apart = "\xa0\xa0 " if told else ""  # three plain spaces are drawn as one
-            told += [(apart, False), (name, True), (shorten(value, 200), False)]
+            told += [(apart, False), (name, True), (shorten(value, _TOOL), False)]
     return [line(*told)] if told else []
 
 
@@ -146,7 +149,7 @@ def _asked(card: Card, room: int) -> tuple[list[Element], bool]:
         case Kind.APPROVAL:
             return elements, whole
         case Kind.FORM:
-            shown, there = forms.elements(card.fields, open_=card.open, room=max(room, 3_000))
+            shown, there = forms.elements(card.fields, open_=card.open, room=_FORM)
             return elements + shown, whole and there
         case Kind.PAGE:
             return elements + _address(card.url), whole
@@ -172,7 +175,7 @@ def _arguments(card: Card, room: int) -> tuple[list[Element], bool]:
         name = argument.name if there else shorten(argument.name, _NAME)
         part = excerpt(argument.value, share)
         whole = whole and name == argument.name and not part.left_out
-        elements.append(line((f"{name}:", True), (blank(argument.value), False)))
+        elements.append(line((f"{name}:", True), (shorten(blank(argument.value), 300), False)))
         if argument.value.strip():
             elements += lines(part.head)
         if part.left_out:
@@ -193,9 +196,10 @@ def _address(url: str) -> list[Element]:
 
 
 def _too_long(card: Card) -> str:
-    if card.kind is Kind.FORM:
+    if card.kind is Kind.FORM and not forms.elements(card.fields, open_=True, room=_FORM)[1]:
         return "This form is too long for a card of Teams, so it cannot be answered here."
-    return "Not all of it fits a card of Teams, so it cannot be approved here; decline it."
+    there = " and it can be approved there" if card.kind is Kind.APPROVAL and card.complete else ""
+    return f"Not all of it stands here: “{EVERYTHING}” leads to all of it{there}."
 
 
 # --- Who may decide, and what came of it
@@ -224,30 +228,24 @@ def _outcome(card: Card) -> list[Element]:
 
 
 def _actions(card: Card, whole: bool) -> list[Element]:
-    """The buttons of an open card. `whole`: all that would be decided can be read from it."""
-    approve = whole and card.complete
-    decline = _decline(card)
+    """The buttons of an open card. `whole`: all that would be decided can be read from it; what
+    cannot is decided on its pages."""
+    read = [] if whole and not card.exact else [everything(card)]
     match card.kind:
         case Kind.APPROVAL:
-            offered = []
-            if approve:
-                offered.append(execute(card.nonce, actions.APPROVE, "Approve", style="positive"))
-            if approve and card.remember is not None:
-                offered.append(execute(card.nonce, actions.REMEMBER, STANDING))
-            offered += standing.choose(card) if approve else []
+            first = approve(card) if whole else read
+            more = read if whole else []
             note = execute(card.nonce, actions.NOTE, "Decline with the note", inputs=True)
-            return [forms.note(actions.NOTE), buttons([*offered, decline, note])]
+            decisions = [*first, *more, decline(card)]
+            return [buttons(decisions), forms.note(actions.NOTE), buttons([note])]
         case Kind.FORM:
+            _, there = forms.elements(card.fields, open_=True, room=_FORM)
             send = [execute(card.nonce, actions.ANSWER, "Send", style="positive", inputs=True)]
-            return [buttons([*(send if whole else []), decline])]
+            return [buttons([*(send if there else []), *read, decline(card)])]
         case Kind.PAGE:
             opened = address.read(card.url).host and whole
             link = {"type": "Action.OpenUrl", "title": "Open the page", "url": card.url}
             done = execute(card.nonce, actions.FINISHED, "I have finished")
-            return [buttons([*([link] if opened else []), done, decline])]
+            return [buttons([*([link] if opened else []), done, *read, decline(card)])]
         case _:
             assert_never(card.kind)
-
-
-def _decline(card: Card) -> Element:
-    return execute(card.nonce, actions.DECLINE, "Decline", style="destructive")

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
-from adapters.teams import cards, decisions, forms, group, limits, standing, tasks
+from adapters.teams import cards, decisions, edits, forms, group, limits, pages, standing, tasks
 from adapters.teams.delivery import Delivery
 from adapters.teams.elements import TYPE
 from adapters.teams.events import Pressed
@@ -39,6 +39,8 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     **decisions.HANDLERS,
     **group.HANDLERS,
     **tasks.HANDLERS,
+    **pages.HANDLERS,
+    **edits.HANDLERS,
     **standing.HANDLERS,
 }
 

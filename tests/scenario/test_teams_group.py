@@ -165,7 +165,7 @@ async def test_an_approver_who_is_not_in_the_thread_gets_the_card_and_decides_it
         await one.mention()
         copy = await one.card(TITLE, teams.personal("cyn"))
         async with asyncio.timeout(5):  # until it is known where it came to stand
-            while (await teams.click("cyn", copy, "Approve all 5")).body["statusCode"] != 200:
+            while (await teams.click("cyn", copy, "Approve all 5")).body["statusCode"] != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         await teams.click("cyn", copy, "Approve 5 calls")
         await one.reads("Done.")

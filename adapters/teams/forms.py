@@ -154,7 +154,7 @@ def _inputs(field: Field, number: int, editing: bool) -> list[Element]:
     else:
         most = {"maxLength": min(field.max_length or limits.INPUT, limits.INPUT)}
         lines = {"isMultiline": field.multiline or field.type is FieldType.CHOICES}
-        inputs = [{"type": "Input.Text"} | shown | most | lines | _default(field)]
+        inputs = [{"type": "Input.Text"} | shown | most | lines | _default(field, text=True)]
     if field.allow_other:
         other = {"type": "Input.Text", "id": _other_id(number), "label": "Something else"}
         inputs.append(other | {"maxLength": limits.INPUT})
@@ -196,10 +196,10 @@ def _countable(default: object) -> bool:
     return not isinstance(default, int) or abs(default) <= 2**53
 
 
-def _default(field: Field) -> Element:
+def _default(field: Field, *, text: bool = False) -> Element:
     value = field.default
     if isinstance(value, str | int | float) and not isinstance(value, bool):
-        return {"value": value}
+        return {"value": str(value) if text else value}
     return {}
 
 

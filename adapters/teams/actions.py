@@ -35,3 +35,4 @@ DECLINE_ALL_SURE: Final = "decline_all_sure"
 SELECT: Final = "select"  # the input of the selected calls
 
 HOME: Final = "home"  # a page of what waits for a person
+OPEN: Final = "open"  # the card of a question on that list

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from adapters.teams import actions, forms, group, limits, tasks
-from adapters.teams.approval import EVERYTHING, STANDING, approve, decline, everything
+from adapters.teams.approval import EVERYTHING, STANDING, approve, back, decline, everything
 from adapters.teams.elements import (
     MARKS,
     TYPE,
@@ -80,21 +80,29 @@ def activity(
     }
 
 
-def draw(card: Card, place: Place, names: Names = NOBODY, *, repeated: bool = False) -> Element:
-    """The card as it stands in a place, with as much of what is asked as fits."""
+def draw(
+    card: Card,
+    place: Place,
+    names: Names = NOBODY,
+    *,
+    repeated: bool = False,
+    home: bool = False,
+) -> Element:
+    """The card as it stands in a place, with as much of what is asked as fits. `home`: it was
+    opened from a list, for the one who did."""
     seen = revealed(card)
     extra = [REPEATED] if repeated else []
     if card.thread is not None and card.thread != place and card.askers:
         extra.append(_requested(card, names))
     for room in _ROOMS:
-        drawn = _drawn(seen, names, room, extra)
+        drawn = _drawn(seen, names, room, extra, home)
         if size(drawn) <= limits.CARD_BYTES:
             return drawn
     told = line((shorten(seen.title, limits.TITLE), True)), subtle(_too_long(card))
-    return adaptive([*told, buttons([everything(card), *([decline(card)] if card.open else [])])])
+    return adaptive([*told, buttons([everything(card, home=home), *_rest(card, home)])])
 
 
-def _drawn(card: Card, names: Names, room: int, extra: list[str]) -> Element:
+def _drawn(card: Card, names: Names, room: int, extra: list[str], home: bool) -> Element:
     body = [heading(card.title), *_facts(card)]
     asked, whole = _asked(card, room)
     whole = whole and len(card.title) <= limits.TITLE and len(card.tool) <= _TOOL
@@ -109,12 +117,13 @@ def _drawn(card: Card, names: Names, room: int, extra: list[str]) -> Element:
         who, entities = who_may(card, names)
         body += who
     else:
-        body += [*_outcome(card), *([] if whole else [buttons([everything(card)])])]
+        body += [*_outcome(card), *([] if whole else [buttons([everything(card, home=home)])])]
         body += group.again(card)
     body += [subtle(shorten(one, _NOTICE)) for one in notices[:_NOTICES]]
     if card.open:
         whole = whole and not notices[_NOTICES:] and max(map(len, notices), default=0) <= _NOTICE
-        body += _actions(card, whole)
+        body += _actions(card, whole, home)
+    body += [buttons([back(card.nonce, home=True)])] if home else []
     drawn = adaptive(body)
     return drawn | {"msteams": {"entities": entities}} if entities else drawn
 
@@ -227,25 +236,36 @@ def _outcome(card: Card) -> list[Element]:
 # --- Buttons
 
 
-def _actions(card: Card, whole: bool) -> list[Element]:
+def _rest(card: Card, home: bool) -> list[Element]:
+    return [
+        *([decline(card, home=home)] if card.open else []),
+        *([back(card.nonce, home=True)] if home else []),
+    ]
+
+
+def _actions(card: Card, whole: bool, home: bool) -> list[Element]:
     """The buttons of an open card. `whole`: all that would be decided can be read from it; what
     cannot is decided on its pages."""
-    read = [] if whole and not card.exact else [everything(card)]
+    no = decline(card, home=home)
+    read = [] if whole and not card.exact else [everything(card, home=home)]
     match card.kind:
         case Kind.APPROVAL:
-            first = approve(card) if whole else read
+            first = approve(card, home=home) if whole else read
             more = read if whole else []
-            note = execute(card.nonce, actions.NOTE, "Decline with the note", inputs=True)
-            decisions = [*first, *more, decline(card)]
-            return [buttons(decisions), forms.note(actions.NOTE), buttons([note])]
+            note = execute(
+                card.nonce, actions.NOTE, "Decline with the note", inputs=True, home=home
+            )
+            return [buttons([*first, *more, no]), forms.note(actions.NOTE), buttons([note])]
         case Kind.FORM:
             _, there = forms.elements(card.fields, open_=True, room=_FORM)
-            send = [execute(card.nonce, actions.ANSWER, "Send", style="positive", inputs=True)]
-            return [buttons([*(send if there else []), *read, decline(card)])]
+            send = execute(
+                card.nonce, actions.ANSWER, "Send", style="positive", inputs=True, home=home
+            )
+            return [buttons([*([send] if there else []), *read, no])]
         case Kind.PAGE:
             opened = address.read(card.url).host and whole
             link = {"type": "Action.OpenUrl", "title": "Open the page", "url": card.url}
-            done = execute(card.nonce, actions.FINISHED, "I have finished")
-            return [buttons([*([link] if opened else []), done, *read, decline(card)])]
+            done = execute(card.nonce, actions.FINISHED, "I have finished", home=home)
+            return [buttons([*([link] if opened else []), done, *read, no])]
         case _:
             assert_never(card.kind)

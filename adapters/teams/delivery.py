@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from adapters.teams import cards, limits
 from adapters.teams.connector import Connector
+from adapters.teams.elements import TYPE
 from adapters.teams.events import PERSONAL, SURFACE, WHOLE, is_person, thread_of
 from adapters.teams.people import Member, People, Unknown
 from adapters.teams.text import message, utf16, whole
@@ -118,14 +119,25 @@ class Delivery:
             self._unsure.clear()
         self._unsure.add(nonce)
 
-    async def whisper(self, place: Place, user: str, text: str, *, markdown: bool = False) -> None:
-        """Tells one person: by a message that only they see, else in their chat with the bot."""
+    async def whisper(
+        self,
+        place: Place,
+        user: str,
+        text: str,
+        *,
+        markdown: bool = False,
+        card: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Tells one person, by a text, a card that was drawn or both: by a message that only they
+        see, else in their chat with the bot."""
         conversation, place = await self._where(place)
-        told = (
-            message(text)
-            if markdown
-            else {"type": "message", "textFormat": "plain", "text": whole(text, limits.NOTE)}
-        )
+        told: dict[str, Any] = {"type": "message"}
+        if text and markdown:
+            told = message(text)
+        elif text:
+            told |= {"textFormat": "plain", "text": whole(text, limits.NOTE)}
+        if card is not None:
+            told["attachments"] = [{"contentType": TYPE, "content": card}]
         if conversation.kind != PERSONAL:
             try:
                 member = await self._people.member(user, conversation)

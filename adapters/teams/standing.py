@@ -101,7 +101,8 @@ def _promise(
 
 
 def _back(pressed: Pressed) -> Element:
-    return execute(pressed.nonce, actions.BACK, "Back", home=pressed.home)
+    verb = actions.HOME if pressed.home else actions.BACK
+    return execute(pressed.nonce, verb, "Back", home=pressed.home)
 
 
 # --- What came back

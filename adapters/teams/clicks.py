@@ -12,7 +12,18 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
-from adapters.teams import cards, decisions, forms, group, limits, standing
+from adapters.teams import (
+    cards,
+    decisions,
+    edits,
+    forms,
+    group,
+    home,
+    limits,
+    pages,
+    standing,
+    tasks,
+)
 from adapters.teams.delivery import Delivery
 from adapters.teams.elements import TYPE
 from adapters.teams.events import Pressed
@@ -37,6 +48,11 @@ Body = dict[str, Any]
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     **decisions.HANDLERS,
+    **group.HANDLERS,
+    **tasks.HANDLERS,
+    **pages.HANDLERS,
+    **edits.HANDLERS,
+    **home.HANDLERS,
     **standing.HANDLERS,
 }
 
@@ -79,7 +95,10 @@ class Clicks:
             if handler is None:
                 log.warning("A click on a button that is none of ours was ignored.")
                 return refused(_NOT_OURS)
-            return await handler(self._entry, pressed, actor)
+            outcome = await handler(self._entry, pressed, actor)
+            if not pressed.home or outcome.refused or outcome.view is not None:
+                return outcome
+            return Outcome(view=await home.listed(self._entry, pressed, actor, outcome.sentence))
         except Unknown as unknown:
             log.warning("A click was refused: %s", unknown)
             return refused(_UNKNOWN)

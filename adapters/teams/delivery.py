@@ -14,11 +14,13 @@ from typing import Any, Final
 
 from adapters.teams import cards, limits
 from adapters.teams.connector import Connector
+from adapters.teams.elements import TYPE
 from adapters.teams.events import PERSONAL, SURFACE, WHOLE, is_person, thread_of
 from adapters.teams.people import Member, People, Unknown
 from adapters.teams.text import message, utf16, whole
 from bot.card import Card
 from bot.clock import Clock
+from bot.group import GroupCard
 from bot.surface import Content, DeliveryError, File, Place, Posted, Reply
 from storage.conversations import Conversation, Conversations
 from storage.database import DatabaseUnavailable
@@ -117,14 +119,25 @@ class Delivery:
             self._unsure.clear()
         self._unsure.add(nonce)
 
-    async def whisper(self, place: Place, user: str, text: str, *, markdown: bool = False) -> None:
-        """Tells one person: by a message that only they see, else in their chat with the bot."""
+    async def whisper(
+        self,
+        place: Place,
+        user: str,
+        text: str,
+        *,
+        markdown: bool = False,
+        card: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Tells one person, by a text, a card that was drawn or both: by a message that only they
+        see, else in their chat with the bot."""
         conversation, place = await self._where(place)
-        told = (
-            message(text)
-            if markdown
-            else {"type": "message", "textFormat": "plain", "text": whole(text, limits.NOTE)}
-        )
+        told: dict[str, Any] = {"type": "message"}
+        if text and markdown:
+            told = message(text)
+        elif text:
+            told |= {"textFormat": "plain", "text": whole(text, limits.NOTE)}
+        if card is not None:
+            told["attachments"] = [{"contentType": TYPE, "content": card}]
         if conversation.kind != PERSONAL:
             try:
                 member = await self._people.member(user, conversation)
@@ -193,9 +206,9 @@ class Delivery:
         self, content: Content, place: Place, conversation: Conversation, repeated: bool
     ) -> dict[str, Any]:
         names: dict[str, Member] = {}
-        if isinstance(content, Card) and content.open:
+        if isinstance(content, Card | GroupCard) and content.open:
             names = await self._people.mentioned(content.deciders, conversation)
-            if content.thread is not None and content.thread != place:
+            if isinstance(content, Card) and content.thread is not None and content.thread != place:
                 names |= await self._names_there(content.thread, content.askers)
         elif isinstance(content, Reply):
             names = await self._people.mentioned(content.mentions, conversation)

@@ -7,6 +7,7 @@ from typing import Final
 
 CARD_BYTES: Final = 25_000  # of a card as JSON in UTF-8
 TEXT_BYTES: Final = 20_000  # of a message's text in UTF-16
+PAGE_BYTES: Final = 17_000  # of what is shown on a page besides its buttons
 SUMMARY: Final = 300  # characters of what a notification shows
 TITLE: Final = 300
 CHOICE: Final = 200

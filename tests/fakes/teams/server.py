@@ -348,6 +348,7 @@ class FakeTeams:
             return _refused(400, "BadArgument")
         if _too_big(body):
             return _refused(413, "MessageSizeTooBig")
+        self._judge_all({"attachments": body.get("attachments")})
         shown = Shown(self._id(), thread, body, seen_by=body["recipient"]["id"])
         self.whispers.append(shown)
         return web.json_response({"id": shown.id}, status=201)

@@ -62,6 +62,8 @@ class Commands:
         if name not in ("pending", "status") or argument:
             return told, None
         found = await self._entry.home(actor, heard.conversation.organisation, page=1)
+        if found.refusal:
+            return told, None
         if name == "status":
             return told, await asyncio.to_thread(home.running, found)
         return "", await asyncio.to_thread(home.draw, found)

@@ -1,4 +1,4 @@
-"""What waits for a person, as a card: one that Teams takes, inert, and honest about what is missing."""
+"""What waits for a person, as a card: one that Teams takes, inert, and honest about what lacks."""
 
 from __future__ import annotations
 

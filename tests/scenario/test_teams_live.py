@@ -1,0 +1,78 @@
+"""A long reply in Teams while it grows, and when Teams refuses a call in the middle of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+from pydantic_ai.models.function import DeltaToolCalls
+
+from adapters.teams import limits
+from bot.scripted import Reply
+from storage.database import Database
+from tests.fakes.teams import Entra
+from tests.scenario.teams_world import Product, entra, product
+
+__all__ = ["entra"]
+pytestmark = [pytest.mark.usefixtures("entra"), pytest.mark.row("B78")]
+
+WORDS = [f"w{number:05}" for number in range(2_500)]  # 17,500 characters: two messages
+
+
+@dataclass(frozen=True)
+class Growing(Reply):
+    """A response whose text comes in twenty pieces."""
+
+    parts: tuple[str, ...] = ()
+    words: list[str] = field(default_factory=lambda: WORDS)
+
+    async def stream(self, position: int) -> AsyncIterator[str | DeltaToolCalls]:
+        for start in range(0, len(self.words), 125):
+            yield " ".join(self.words[start : start + 125]) + " "
+
+
+@pytest.fixture(autouse=True)
+def _every_piece_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.reply.LIVE_SECONDS", 0.0)
+    monkeypatch.setattr(limits, "LIVE_SECONDS", 0.0)
+    monkeypatch.setattr(limits, "REPEAT_SECONDS", 0.0)
+    monkeypatch.setattr(limits, "QUIET_SECONDS", 0.2)
+
+
+async def asked(world: Product, where: str) -> None:
+    if where == "channel":
+        await world.mention("why?")
+        return
+    world.thread = world.teams.personal("ana")
+    await world.teams.say("ana", world.thread, "why?")
+
+
+def read(world: Product) -> list[str]:
+    shown = " ".join(one.text for one in world.teams.in_thread(world.thread))
+    return [word for word in shown.split() if word[:1] == "w" and word[1:].isdigit()]
+
+
+FAULTS = [
+    ("post", 502, None),
+    ("post", 429, None),
+    ("post", 429, 1),
+    ("put", 502, None),
+    ("put", 429, None),
+    ("put", 429, 1),
+]
+
+
+@pytest.mark.parametrize("where", ["channel", "personal"])
+@pytest.mark.parametrize(("what", "status", "after"), [("", 0, None), *FAULTS])
+async def test_a_long_reply_ends_complete_and_in_order(
+    sqlite_db: Database, where: str, what: str, status: int, after: int | None
+) -> None:
+    async with product(sqlite_db, Growing()) as world:
+        if what:
+            world.teams.fail_next(what, status, retry_after=after)
+        await asked(world, where)
+        await world.teams.until(lambda: len(read(world)) >= len(WORDS), seconds=12)
+        assert read(world) == WORDS
+        assert not world.teams._faults
+        assert world.teams.complaints == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -50,7 +51,7 @@ async def asked(world: Product, where: str) -> None:
 
 def read(world: Product) -> list[str]:
     shown = " ".join(one.text for one in world.teams.in_thread(world.thread))
-    return [word for word in shown.split() if word[:1] == "w" and word[1:].isdigit()]
+    return re.findall(r"w\d{5}", shown)
 
 
 FAULTS = [

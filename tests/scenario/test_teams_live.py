@@ -12,7 +12,6 @@ from pydantic_ai.models.function import DeltaToolCalls
 from adapters.teams import limits
 from bot.scripted import Reply
 from storage.database import Database
-from tests.fakes.teams import Entra
 from tests.scenario.teams_world import Product, entra, product
 
 __all__ = ["entra"]
@@ -77,3 +76,15 @@ async def test_a_long_reply_ends_complete_and_in_order(
         assert read(world) == WORDS
         assert not world.teams._faults
         assert world.teams.complaints == []
+
+
+async def test_a_reply_that_is_longer_than_five_messages_says_that_it_is_only_the_beginning(
+    sqlite_db: Database,
+) -> None:
+    words = [f"w{number:05}" for number in range(9_000)]
+    async with product(sqlite_db, Growing(words=words)) as world:
+        await asked(world, "personal")
+        await world.reads("could not be attached as a file")
+        seen = read(world)
+        assert seen == words[: len(seen)]
+        assert len(seen) > 1_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from pydantic_ai.models.function import DeltaToolCalls
@@ -24,7 +25,7 @@ WORDS = [f"w{number:05}" for number in range(2_500)]  # 17,500 characters: two m
 class Growing(Reply):
     """A response whose text comes in twenty pieces."""
 
-    parts: tuple[str, ...] = ()
+    parts: tuple[Any, ...] = ()
     words: list[str] = field(default_factory=lambda: WORDS)
 
     async def stream(self, position: int) -> AsyncIterator[str | DeltaToolCalls]:
@@ -44,7 +45,7 @@ async def asked(world: Product, where: str) -> None:
     if where == "channel":
         await world.mention("why?")
         return
-    world.thread = world.teams.personal("ana")
+    world.thread = world.teams.personal("ana") if where == "personal" else world.teams.group
     await world.teams.say("ana", world.thread, "why?")
 
 
@@ -63,7 +64,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("where", ["channel", "personal"])
+@pytest.mark.parametrize("where", ["channel", "group", "personal"])
 @pytest.mark.parametrize(("what", "status", "after"), [("", 0, None), *FAULTS])
 async def test_a_long_reply_ends_complete_and_in_order(
     sqlite_db: Database, where: str, what: str, status: int, after: int | None

@@ -27,13 +27,13 @@ from adapters.teams import (
 from adapters.teams.delivery import Delivery
 from adapters.teams.elements import TYPE
 from adapters.teams.events import Pressed
-from adapters.teams.outcome import BROKEN, Handler, Outcome, refused
+from adapters.teams.outcome import BROKEN, RECORDED, Handler, Outcome, refused
 from adapters.teams.people import People, Unknown
 from adapters.teams.text import whole
 from bot.background import Background
 from bot.card import Card
 from bot.group import GroupCard
-from bot.surface import DeliveryError, Entry, Place
+from bot.surface import Actor, DeliveryError, Entry, Place
 from storage.database import DatabaseUnavailable
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Clicks:
             outcome = await handler(self._entry, pressed, actor)
             if not pressed.home or outcome.refused or outcome.view is not None:
                 return outcome
-            return Outcome(view=await home.listed(self._entry, pressed, actor, outcome.sentence))
+            return await self._listed(pressed, actor, outcome)
         except Unknown as unknown:
             log.warning("A click was refused: %s", unknown)
             return refused(_UNKNOWN)
@@ -111,6 +111,14 @@ class Clicks:
         except Exception:
             log.exception("A click failed.")
             return refused(BROKEN)
+
+    async def _listed(self, pressed: Pressed, actor: Actor, outcome: Outcome) -> Outcome:
+        """The list anew, from which something was done; it is done, whatever comes now."""
+        try:
+            return Outcome(view=await home.listed(self._entry, pressed, actor, outcome.sentence))
+        except Exception:
+            log.exception("A list could not be drawn anew.")
+            return Outcome(outcome.sentence or RECORDED)
 
     async def _tell_later(self, pressed: Pressed, deciding: asyncio.Task[Outcome]) -> None:
         outcome = await deciding

@@ -33,6 +33,8 @@ LEEWAY_SECONDS: Final = 300.0  # clocks may differ by
 SLOW_SECONDS: Final = 8.0  # an answer after which Teams may have given up and sends again
 AGAIN_SECONDS: Final = 120.0  # how long such a repeat is expected
 
+STREAM: Final = 9_000  # characters that a stream shows
+STREAM_SECONDS: Final = 110.0  # of the two minutes that one may take
 LIVE_SECONDS: Final = 2.0  # between two edits of a text that grows; faster ones flicker
 TYPING_SECONDS: Final = 4.0  # how long "is typing" is seen
 TYPING_TIMES: Final = 15  # it is shown again, at most

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from bot.approvers import Policies, Policy
 from bot.tool import Call, Tool, tool
 from storage import schema
-from storage.database import Database
+from storage.database import Database, DatabaseUnavailable
 from tests.fakes.model import call
 from tests.fakes.teams import Entra, Shown, buttons_of
 from tests.fakes.teams.cards import text_of
@@ -111,6 +111,26 @@ async def test_a_question_is_approved_in_the_list_and_the_list_is_drawn_anew(
         assert "Approved by ben" in card.text
         async with sqlite_db.read() as tx:  # Teams keeps no page open that would be drawn anew
             assert await tx.value(sa.select(sa.func.count()).select_from(schema.homes)) == 0
+
+
+async def test_what_was_decided_is_not_said_to_be_lost_where_the_list_cannot_be_drawn(
+    sqlite_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effects: list[str] = []
+    asks = call("refund", order="A1")
+    async with product(sqlite_db, asks, "Done.", tools=[refunding(effects)]) as one:
+        await one.mention()
+        await one.card(TITLE)
+        shown = await listed(one, "ben")
+
+        async def gone(*_: object, **__: object) -> None:
+            raise DatabaseUnavailable
+
+        monkeypatch.setattr("adapters.teams.home.listed", gone)
+        answer = await one.teams.click("ben", shown, "Approve")
+        assert answer.body["value"].startswith("Approved by ben on")
+        await one.reads("Done.")
+    assert effects == ["A1"]
 
 
 async def test_a_list_shows_what_this_person_may_decide_and_its_buttons_are_judged_anew(

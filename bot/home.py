@@ -34,7 +34,8 @@ async def show(core: Core, actor: Actor, organisation: str, page: int | None) ->
     sentence and nothing else. Raises DatabaseUnavailable."""
     if not may_speak(actor) or actor.organisation != organisation:
         return Home(refusal=OUTSIDER)
-    if page is not None:
+    surface = core.surfaces.get(actor.surface)
+    if page is not None and (surface is None or surface.keeps_homes):
         row = HomeRow(actor.surface, organisation, actor.user, page, core.now())
         async with core.db.transaction("open_home") as tx:
             await homes.opened(tx, row)

@@ -359,12 +359,13 @@ class Together:
 class Surface(Protocol):
     """One adapter. Every method but `split`, `link` and `direct` raises DeliveryError. `together`:
     None where every approval has a card of its own. `statuses`: whether it shows what a chat is
-    doing."""
+    doing; `keeps_homes`: whether home pages stay open there, so that they are drawn anew."""
 
     name: str
     pace: Pace
     together: Together | None
     statuses: bool
+    keeps_homes: bool
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         """Posts into the thread, or to the person (`direct`). `nonce` travels with it."""

@@ -7,6 +7,7 @@ eye alone: what runs stays as it is."""
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable
@@ -99,3 +100,21 @@ def _in_emoji(text: str, index: int) -> bool:
 
 def _is_symbol(char: str) -> bool:
     return char in _COLOURED or unicodedata.category(char) == "So"
+
+
+def chunks(text: str, size: int) -> list[str]:
+    """The text in pieces of at most `size`, cut after a line or a word where there is one.
+    Joined they are the text again."""
+    pieces = []
+    while len(text) > size:
+        cut = text.rfind("\n", size // 2, size) + 1 or text.rfind(" ", size // 2, size) + 1 or size
+        pieces.append(text[:cut])
+        text = text[cut:]
+    return [*pieces, text]
+
+
+def blank(value: str) -> str:
+    """What is said of a text in which nothing can be seen; empty for every other."""
+    if value.strip():
+        return ""
+    return f" (nothing but white space: {json.dumps(value)})" if value else " (an empty text)"

@@ -50,13 +50,15 @@ class Conversations:
             await tx.lock_tables()
             await tx.connection.run_sync(_metadata.create_all)
 
-    async def note(self, conversation: Conversation, now: float) -> None:
-        """Keeps it as it is now."""
+    async def note(self, conversation: Conversation, now: float) -> bool:
+        """Keeps it as it is now. Returns whether it was not there before."""
         values = asdict(conversation) | {"seen_at": now}
         async with self._database.transaction("note_conversation") as tx:
-            if not await tx.insert_new(_table, **values):
-                same = self._in(conversation.organisation, conversation.channel)
-                await tx.change(sa.update(_table).where(same).values(values))
+            if await tx.insert_new(_table, **values):
+                return True
+            same = self._in(conversation.organisation, conversation.channel)
+            await tx.change(sa.update(_table).where(same).values(values))
+            return False
 
     async def find(self, organisation: str, channel: str) -> Conversation | None:
         async with self._database.read() as tx:

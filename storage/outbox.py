@@ -338,6 +338,21 @@ async def rewrite(tx: Tx, row_id: int, text: str, *, live: bool = False) -> bool
     )
 
 
+def _in_order() -> sa.ColumnElement[bool]:
+    """What the agent says in a chat is posted in its order: one that is to be tried again is not
+    overtaken by the next part of its own text."""
+    earlier = outbox.alias()
+    return ~sa.exists().where(
+        outbox.c.action == Action.POST,
+        outbox.c.subject.startswith("reply:"),
+        earlier.c.subject.startswith("reply:"),
+        earlier.c.action == Action.POST,
+        earlier.c.chat_id == outbox.c.chat_id,
+        earlier.c.state.in_(("waiting", "sending")),
+        earlier.c.id < outbox.c.id,
+    )
+
+
 async def claim(
     tx: Tx, channel_key: str, *, now: float, until: float, quiet: bool
 ) -> OutboxRow | None:
@@ -353,6 +368,7 @@ async def claim(
             sa.and_(outbox.c.state == "waiting", outbox.c.due_at <= now),
             sa.and_(outbox.c.state == "sending", outbox.c.lease_until <= now),
         ),
+        _in_order(),
     )
     if quiet:
         wanted = wanted.where(outbox.c.action != Action.POST)
@@ -383,6 +399,7 @@ async def next_due(tx: Tx, channel_key: str, *, posts_from: float) -> float | No
             outbox.c.organisation == organisation,
             outbox.c.channel == channel,
             outbox.c.state.in_(("waiting", "sending")),
+            _in_order(),
         )
     )
     return due

@@ -43,6 +43,7 @@ class ConsoleSurface:
     pace = Pace()
     together: Together | None = None
     statuses = False
+    keeps_homes = False
 
     def __init__(self, entry: Entry, *, user: str, thread: str, console: Console) -> None:
         self._entry = entry

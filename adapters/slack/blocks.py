@@ -4,7 +4,6 @@ by `text`) and for the mentions of those who may decide."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,14 +13,14 @@ from adapters.slack import group, limits
 from adapters.slack.actions import ACTION as ACTION
 from adapters.slack.actions import CHOOSE
 from adapters.slack.actions import SHOW as SHOW
-from adapters.slack.text import chunks, escape, mrkdwn, plain, sections, shorten
+from adapters.slack.text import escape, mrkdwn, plain, sections, shorten
 from bot import address
 from bot.card import Card, Kind, TaskCard, revealed, revealed_task
 from bot.excerpt import excerpt
 from bot.field import Field
 from bot.group import GroupCard
 from bot.surface import Content, File, Reply
-from bot.text import reveal, visible
+from bot.text import blank, chunks, reveal, visible
 
 Block = dict[str, Any]
 
@@ -262,7 +261,7 @@ def _arguments(card: Card, room: int) -> tuple[list[Block], int, bool]:
         there = share == len(argument.name) + 1 + len(argument.value)
         name = shorten(argument.name, limits.SECTION if there else _NAME)
         size = len(argument.value) if there else max(0, share - _NAME - _LINE)
-        part, told = excerpt(argument.value, size), empty(argument.value)
+        part, told = excerpt(argument.value, size), blank(argument.value)
         elements.append((len(name) + 1, words((f"{name}:", True), (shorten(told, _SHORT), False))))
         if told:
             whole = whole and len(told) <= _SHORT
@@ -288,13 +287,6 @@ def _shares(sizes: list[int], room: int) -> list[int]:
         shares[index] = min(sizes[index], room // (len(sizes) - rank))
         room -= shares[index]
     return shares
-
-
-def empty(value: str) -> str:
-    """What is said of a text in which nothing can be seen; empty for every other."""
-    if value.strip():
-        return ""
-    return f" (nothing but white space: {json.dumps(value)})" if value else " (an empty text)"
 
 
 def exact(piece: str) -> dict[str, Any]:

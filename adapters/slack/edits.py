@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Final
 
 from adapters.slack import limits, modals
-from adapters.slack.blocks import ACTION, empty, exact, rich, words
+from adapters.slack.blocks import ACTION, exact, rich, words
 from adapters.slack.events import Submission
 from adapters.slack.outcome import BROKEN, NO_ANSWER, Outcome, told
 from adapters.slack.text import plain, shorten
 from bot.card import Argument, Card, revealed
 from bot.surface import Actor, Decision, Entry, Form, Place, Verb
+from bot.text import blank
 
 EDIT: Final = ACTION + "edit"  # callback id
 
@@ -92,10 +93,10 @@ def _kept(kept: Sequence[Argument]) -> list[modals.Block]:
     whole = len(kept) <= _MOST
     for one in kept[:_MOST]:
         name, size = shorten(one.name, _NAME), min(_ROOM // len(kept), limits.SECTION - _NAME)
-        value, blank = shorten(one.value, size), shorten(empty(one.value), _NAME)
+        value, told = shorten(one.value, size), shorten(blank(one.value), _NAME)
         whole = whole and (name, value) == (one.name, one.value)
-        shown = [] if blank else [exact(value)]
-        blocks.append(rich(words((f"{name} stays as it is:", True), (blank, False)), *shown))
+        shown = [] if told else [exact(value)]
+        blocks.append(rich(words((f"{name} stays as it is:", True), (told, False)), *shown))
     if not whole:
         blocks.append(_section("Cut here: the card shows all of what stays."))
     return blocks

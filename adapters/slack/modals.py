@@ -14,11 +14,11 @@ from typing import Any, Final, assert_never
 
 from adapters.slack import limits
 from adapters.slack.blocks import ACTION, SHOW_LABEL, VISIT, rich, shown_address, words
-from adapters.slack.text import chunks, plain, shorten
+from adapters.slack.text import plain, shorten
 from bot import address
 from bot.card import Card, revealed
 from bot.field import Field, FieldType, Format, Value, written
-from bot.text import reveal, visible
+from bot.text import chunks, reveal, visible
 
 View = dict[str, Any]
 Block = dict[str, Any]

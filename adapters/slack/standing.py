@@ -15,11 +15,11 @@ from adapters.slack import limits, modals
 from adapters.slack.actions import ACTION
 from adapters.slack.events import Submission
 from adapters.slack.outcome import BROKEN, Outcome, told
-from adapters.slack.text import chunks, plain, shorten
+from adapters.slack.text import plain, shorten
 from bot.card import Card, CardState, Kind
 from bot.field import Field
 from bot.surface import Actor, Decision, Entry, Form, NewRule, Place, Response, Verb
-from bot.text import visible
+from bot.text import chunks, visible
 
 RULE: Final = "rule"  # the metadata of the form of a rule that belongs to no card
 

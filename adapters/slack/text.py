@@ -59,17 +59,6 @@ def shorten(text: str, size: int) -> str:
     return text[: size - len(mark)] + mark
 
 
-def chunks(text: str, size: int) -> list[str]:
-    """The text in pieces of at most `size`, cut after a line or a word where there is one.
-    Joined they are the text again."""
-    pieces = []
-    while len(text) > size:
-        cut = text.rfind("\n", size // 2, size) + 1 or text.rfind(" ", size // 2, size) + 1 or size
-        pieces.append(text[:cut])
-        text = text[cut:]
-    return [*pieces, text]
-
-
 def inert_markdown(text: str) -> str:
     """The text as Slack's own Markdown shows it without a mention, a broadcast, a link or an image
     (it reads `<...>` tokens there too, platforms/slack.md 2.4). What a longer text becomes begins

@@ -71,6 +71,7 @@ class SlackSurface:
     name = SURFACE
     pace = Pace(interval=1.1, burst=3)
     together: Together | None = Together(above=4, size=group.MOST)
+    keeps_homes = True
     statuses = True
 
     def __init__(

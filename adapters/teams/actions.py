@@ -28,8 +28,11 @@ REVOKE_SURE: Final = "revoke_sure"  # and ends it
 
 APPROVE_SELECTED: Final = "approve_selected"
 DECLINE_SELECTED: Final = "decline_selected"
-APPROVE_ALL: Final = "approve_all"
+APPROVE_ALL: Final = "approve_all"  # asks whether to
 DECLINE_ALL: Final = "decline_all"
+APPROVE_ALL_SURE: Final = "approve_all_sure"  # and does it
+DECLINE_ALL_SURE: Final = "decline_all_sure"
 SELECT: Final = "select"  # the input of the selected calls
 
 HOME: Final = "home"  # a page of what waits for a person
+OPEN: Final = "open"  # the card of a question on that list

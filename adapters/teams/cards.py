@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from adapters.teams import actions, forms, group, limits, standing, tasks
+from adapters.teams import actions, forms, group, limits, tasks
+from adapters.teams.approval import EVERYTHING, STANDING, approve, back, decline, everything
 from adapters.teams.elements import (
     MARKS,
     TYPE,
     Element,
     adaptive,
-    blank,
     buttons,
     execute,
     heading,
@@ -31,15 +31,16 @@ from bot.card import Card, CardState, Kind, TaskCard, revealed
 from bot.excerpt import excerpt
 from bot.group import GroupCard
 from bot.surface import Content, File, Place, Reply
-from bot.text import reveal
+from bot.text import blank, reveal
 
-STANDING: Final = "Approve for this thread"
 REPEATED: Final = (
     "This may stand here twice, since Teams did not confirm the first copy. Both count as one."
 )
 _ROOMS: Final = (9_000, 6_000, 4_000, 2_500, 1_200, 400)  # characters of what is asked
+_FORM: Final = 6_000  # characters of what is said of the fields of a form
 _LEAST: Final = 120  # characters of an argument that is shown in part
 _NAME: Final = 80
+_TOOL: Final = 200
 _NOTICES: Final = 10
 _NOTICE: Final = 1_000
 _COLOURS: Final = {CardState.DONE: "Good", CardState.REFUSED: "Attention"}
@@ -64,7 +65,10 @@ def activity(
             summary = f"{content.title} — {content.outcome}" if content.outcome else content.title
             shown = draw(content, place, names, repeated=repeated)
         case GroupCard():
-            summary, shown = content.title, group.draw(content, place, names)
+            summary, shown = (
+                content.title,
+                group.draw(content, place, names, extra=[REPEATED] if repeated else []),
+            )
         case TaskCard():
             summary, shown = content.title, tasks.draw(content)
         case _:
@@ -76,23 +80,32 @@ def activity(
     }
 
 
-def draw(card: Card, place: Place, names: Names = NOBODY, *, repeated: bool = False) -> Element:
-    """The card as it stands in a place, with as much of what is asked as fits."""
+def draw(
+    card: Card,
+    place: Place,
+    names: Names = NOBODY,
+    *,
+    repeated: bool = False,
+    home: bool = False,
+) -> Element:
+    """The card as it stands in a place, with as much of what is asked as fits. `home`: it was
+    opened from a list, for the one who did."""
     seen = revealed(card)
     extra = [REPEATED] if repeated else []
     if card.thread is not None and card.thread != place and card.askers:
         extra.append(_requested(card, names))
     for room in _ROOMS:
-        drawn = _drawn(seen, names, room, extra)
+        drawn = _drawn(seen, names, room, extra, home)
         if size(drawn) <= limits.CARD_BYTES:
             return drawn
     told = line((shorten(seen.title, limits.TITLE), True)), subtle(_too_long(card))
-    return adaptive([*told, *([buttons([_decline(card)])] if card.open else [])])
+    return adaptive([*told, buttons([everything(card, home=home), *_rest(card, home)])])
 
 
-def _drawn(card: Card, names: Names, room: int, extra: list[str]) -> Element:
+def _drawn(card: Card, names: Names, room: int, extra: list[str], home: bool) -> Element:
     body = [heading(card.title), *_facts(card)]
     asked, whole = _asked(card, room)
+    whole = whole and len(card.title) <= limits.TITLE and len(card.tool) <= _TOOL
     body += asked
     notices = [*card.notices, *extra]
     if card.open and card.complete and whole and card.remember is not None:
@@ -104,11 +117,13 @@ def _drawn(card: Card, names: Names, room: int, extra: list[str]) -> Element:
         who, entities = who_may(card, names)
         body += who
     else:
-        body += _outcome(card)
+        body += [*_outcome(card), *([] if whole else [buttons([everything(card, home=home)])])]
+        body += group.again(card)
     body += [subtle(shorten(one, _NOTICE)) for one in notices[:_NOTICES]]
     if card.open:
         whole = whole and not notices[_NOTICES:] and max(map(len, notices), default=0) <= _NOTICE
-        body += _actions(card, whole)
+        body += _actions(card, whole, home)
+    body += [buttons([back(card.nonce, home=True)])] if home else []
     drawn = adaptive(body)
     return drawn | {"msteams": {"entities": entities}} if entities else drawn
 
@@ -121,7 +136,7 @@ def _facts(card: Card) -> list[Element]:
     for name, value in (("Tool: ", card.tool), ("Agent: ", card.agent)):
         if value:
             apart = "\xa0\xa0 " if told else ""  # three plain spaces are drawn as one
-            told += [(apart, False), (name, True), (shorten(value, 200), False)]
+            told += [(apart, False), (name, True), (shorten(value, _TOOL), False)]
     return [line(*told)] if told else []
 
 
@@ -143,7 +158,7 @@ def _asked(card: Card, room: int) -> tuple[list[Element], bool]:
         case Kind.APPROVAL:
             return elements, whole
         case Kind.FORM:
-            shown, there = forms.elements(card.fields, open_=card.open, room=max(room, 3_000))
+            shown, there = forms.elements(card.fields, open_=card.open, room=_FORM)
             return elements + shown, whole and there
         case Kind.PAGE:
             return elements + _address(card.url), whole
@@ -169,7 +184,7 @@ def _arguments(card: Card, room: int) -> tuple[list[Element], bool]:
         name = argument.name if there else shorten(argument.name, _NAME)
         part = excerpt(argument.value, share)
         whole = whole and name == argument.name and not part.left_out
-        elements.append(line((f"{name}:", True), (blank(argument.value), False)))
+        elements.append(line((f"{name}:", True), (shorten(blank(argument.value), 300), False)))
         if argument.value.strip():
             elements += lines(part.head)
         if part.left_out:
@@ -190,9 +205,10 @@ def _address(url: str) -> list[Element]:
 
 
 def _too_long(card: Card) -> str:
-    if card.kind is Kind.FORM:
+    if card.kind is Kind.FORM and not forms.elements(card.fields, open_=True, room=_FORM)[1]:
         return "This form is too long for a card of Teams, so it cannot be answered here."
-    return "Not all of it fits a card of Teams, so it cannot be approved here; decline it."
+    there = " and it can be approved there" if card.kind is Kind.APPROVAL and card.complete else ""
+    return f"Not all of it stands here: “{EVERYTHING}” leads to all of it{there}."
 
 
 # --- Who may decide, and what came of it
@@ -220,31 +236,36 @@ def _outcome(card: Card) -> list[Element]:
 # --- Buttons
 
 
-def _actions(card: Card, whole: bool) -> list[Element]:
-    """The buttons of an open card. `whole`: all that would be decided can be read from it."""
-    approve = whole and card.complete
-    decline = _decline(card)
+def _rest(card: Card, home: bool) -> list[Element]:
+    return [
+        *([decline(card, home=home)] if card.open else []),
+        *([back(card.nonce, home=True)] if home else []),
+    ]
+
+
+def _actions(card: Card, whole: bool, home: bool) -> list[Element]:
+    """The buttons of an open card. `whole`: all that would be decided can be read from it; what
+    cannot is decided on its pages."""
+    no = decline(card, home=home)
+    read = [] if whole and not card.exact else [everything(card, home=home)]
     match card.kind:
         case Kind.APPROVAL:
-            offered = []
-            if approve:
-                offered.append(execute(card.nonce, actions.APPROVE, "Approve", style="positive"))
-            if approve and card.remember is not None:
-                offered.append(execute(card.nonce, actions.REMEMBER, STANDING))
-            offered += standing.choose(card) if approve else []
-            note = execute(card.nonce, actions.NOTE, "Decline with the note", inputs=True)
-            return [forms.note(actions.NOTE), buttons([*offered, decline, note])]
+            first = approve(card, home=home) if whole else read
+            more = read if whole else []
+            note = execute(
+                card.nonce, actions.NOTE, "Decline with the note", inputs=True, home=home
+            )
+            return [buttons([*first, *more, no]), forms.note(actions.NOTE), buttons([note])]
         case Kind.FORM:
-            send = [execute(card.nonce, actions.ANSWER, "Send", style="positive", inputs=True)]
-            return [buttons([*(send if whole else []), decline])]
+            _, there = forms.elements(card.fields, open_=True, room=_FORM)
+            send = execute(
+                card.nonce, actions.ANSWER, "Send", style="positive", inputs=True, home=home
+            )
+            return [buttons([*([send] if there else []), *read, no])]
         case Kind.PAGE:
             opened = address.read(card.url).host and whole
             link = {"type": "Action.OpenUrl", "title": "Open the page", "url": card.url}
-            done = execute(card.nonce, actions.FINISHED, "I have finished")
-            return [buttons([*([link] if opened else []), done, decline])]
+            done = execute(card.nonce, actions.FINISHED, "I have finished", home=home)
+            return [buttons([*([link] if opened else []), done, *read, no])]
         case _:
             assert_never(card.kind)
-
-
-def _decline(card: Card) -> Element:
-    return execute(card.nonce, actions.DECLINE, "Decline", style="destructive")

@@ -12,17 +12,28 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
-from adapters.teams import cards, decisions, forms, group, limits, standing
+from adapters.teams import (
+    cards,
+    decisions,
+    edits,
+    forms,
+    group,
+    home,
+    limits,
+    pages,
+    standing,
+    tasks,
+)
 from adapters.teams.delivery import Delivery
 from adapters.teams.elements import TYPE
 from adapters.teams.events import Pressed
-from adapters.teams.outcome import BROKEN, Handler, Outcome, refused
+from adapters.teams.outcome import BROKEN, RECORDED, Handler, Outcome, refused
 from adapters.teams.people import People, Unknown
 from adapters.teams.text import whole
 from bot.background import Background
 from bot.card import Card
 from bot.group import GroupCard
-from bot.surface import DeliveryError, Entry, Place
+from bot.surface import Actor, DeliveryError, Entry, Place
 from storage.database import DatabaseUnavailable
 
 log = logging.getLogger(__name__)
@@ -37,6 +48,11 @@ Body = dict[str, Any]
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     **decisions.HANDLERS,
+    **group.HANDLERS,
+    **tasks.HANDLERS,
+    **pages.HANDLERS,
+    **edits.HANDLERS,
+    **home.HANDLERS,
     **standing.HANDLERS,
 }
 
@@ -79,7 +95,10 @@ class Clicks:
             if handler is None:
                 log.warning("A click on a button that is none of ours was ignored.")
                 return refused(_NOT_OURS)
-            return await handler(self._entry, pressed, actor)
+            outcome = await handler(self._entry, pressed, actor)
+            if not pressed.home or outcome.refused or outcome.view is not None:
+                return outcome
+            return await self._listed(pressed, actor, outcome)
         except Unknown as unknown:
             log.warning("A click was refused: %s", unknown)
             return refused(_UNKNOWN)
@@ -92,6 +111,14 @@ class Clicks:
         except Exception:
             log.exception("A click failed.")
             return refused(BROKEN)
+
+    async def _listed(self, pressed: Pressed, actor: Actor, outcome: Outcome) -> Outcome:
+        """The list anew, from which something was done; it is done, whatever comes now."""
+        try:
+            return Outcome(view=await home.listed(self._entry, pressed, actor, outcome.sentence))
+        except Exception:
+            log.exception("A list could not be drawn anew.")
+            return Outcome(outcome.sentence or RECORDED)
 
     async def _tell_later(self, pressed: Pressed, deciding: asyncio.Task[Outcome]) -> None:
         outcome = await deciding

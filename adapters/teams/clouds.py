@@ -10,7 +10,7 @@ from typing import Final
 class Cloud:
     """`issuer` signs what comes in, with keys told at `metadata_url`. `login_url` gives our tokens
     for `scope`. `services` are the origins that our tokens may be sent to. Files are kept on hosts
-    under `files`."""
+    under `files`. `web` is where people open Teams."""
 
     issuer: str
     metadata_url: str
@@ -18,6 +18,7 @@ class Cloud:
     scope: str
     services: frozenset[str]
     files: str
+    web: str = "https://teams.microsoft.com"
 
 
 def _public(service: str) -> Cloud:
@@ -31,7 +32,7 @@ def _public(service: str) -> Cloud:
     )
 
 
-def _government(service: str, files: str) -> Cloud:
+def _government(service: str, files: str, web: str) -> Cloud:
     return Cloud(
         issuer="https://api.botframework.us",
         metadata_url="https://login.botframework.azure.us/v1/.well-known/openidconfiguration",
@@ -39,12 +40,21 @@ def _government(service: str, files: str) -> Cloud:
         scope="https://api.botframework.us",
         services=frozenset({service}),
         files=files,
+        web=web,
     )
 
 
 CLOUDS: Final = {
     "public": _public("https://smba.trafficmanager.net"),
     "gcc": _public("https://smba.infra.gcc.teams.microsoft.com"),
-    "gcc-high": _government("https://smba.infra.gov.teams.microsoft.us", "sharepoint.us"),
-    "dod": _government("https://smba.infra.dod.teams.microsoft.us", "sharepoint-mil.us"),
+    "gcc-high": _government(
+        "https://smba.infra.gov.teams.microsoft.us",
+        "sharepoint.us",
+        "https://gov.teams.microsoft.us",
+    ),
+    "dod": _government(
+        "https://smba.infra.dod.teams.microsoft.us",
+        "sharepoint-mil.us",
+        "https://dod.teams.microsoft.us",
+    ),
 }

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from adapters.teams import actions, cards, forms, limits
-from adapters.teams.elements import offers
+from adapters.teams import actions, forms, limits
 from adapters.teams.events import Pressed
-from adapters.teams.outcome import NO_ANSWER, Handler, Outcome, refused, told
+from adapters.teams.outcome import NO_ANSWER, VIA, Handler, Outcome, refused, told
 from bot.remember import THREAD, Remember
 from bot.surface import Actor, Decision, Entry, Verb
 
-VIA: Final = "teams card"
-_NOT_OFFERED: Final = (
-    "This card does not offer that: not all of it can be read here, or the policy has changed."
-)
 _NOTHING: Final = "There is no such question here."
 
 
 async def _approve(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
-    if not await _offered(entry, pressed, actor):
-        return refused(_NOT_OFFERED)
     remember = THREAD if pressed.verb == actions.REMEMBER else None
     return await _decide(entry, pressed, actor, Verb.APPROVE, remember=remember)
-
-
-async def _offered(entry: Entry, pressed: Pressed, actor: Actor) -> bool:
-    """Whether the card has that button there, where not all can be read of every call: a client may
-    send what it was not offered. What is wrong otherwise is for `decide` to say."""
-    look = await entry.look(pressed.nonce, Verb.APPROVE, actor, place=pressed.within)
-    if look.card is None:
-        return True
-    drawn = await asyncio.to_thread(cards.draw, look.card, pressed.place)
-    return offers(drawn, pressed.verb)
 
 
 async def _decline(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
@@ -48,8 +30,9 @@ async def _finished(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
 
 async def _answer(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
     look = await entry.look(pressed.nonce, Verb.ANSWER, actor, place=pressed.within)
-    if look.card is None:  # the decision refuses it too, and who tried is on record
-        return await _decide(entry, pressed, actor, Verb.ANSWER, NO_ANSWER)
+    if look.card is None:  # who tried is on record
+        await _decide(entry, pressed, actor, Verb.ANSWER, NO_ANSWER)
+        return refused(look.refusal)
     response = forms.answer_of(look.card.fields, pressed.inputs)
     return await _decide(entry, pressed, actor, Verb.ANSWER, response)
 

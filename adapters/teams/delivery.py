@@ -14,11 +14,14 @@ from typing import Any, Final
 
 from adapters.teams import cards, limits
 from adapters.teams.connector import Connector
+from adapters.teams.elements import TYPE
 from adapters.teams.events import PERSONAL, SURFACE, WHOLE, is_person, thread_of
 from adapters.teams.people import Member, People, Unknown
+from adapters.teams.stream import Streams
 from adapters.teams.text import message, utf16, whole
 from bot.card import Card
 from bot.clock import Clock
+from bot.group import GroupCard
 from bot.surface import Content, DeliveryError, File, Place, Posted, Reply
 from storage.conversations import Conversation, Conversations
 from storage.database import DatabaseUnavailable
@@ -42,6 +45,7 @@ class Delivery:
         self._unsure: set[str] = set()  # nonces of which a copy may be there
         self._lost: set[str] = set()  # and of which two may
         self._edited_at: dict[tuple[Place, str], float] = {}
+        self._streams = Streams(connector, clock)
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         if isinstance(content, File):
@@ -49,6 +53,10 @@ class Delivery:
         conversation, place = await self._where(place)
         shown = await self._shown(content, place, conversation, nonce in self._unsure)
         try:
+            if isinstance(content, Reply) and self._may_stream(content, place, conversation, nonce):
+                id_ = await self._streams.begin(conversation, place, content.text)
+                if id_ is not None:
+                    return Posted(place, id_)
             posted = await self._post(conversation, place, shown)
         except DeliveryError as error:
             if error.maybe_sent and nonce in self._unsure:
@@ -88,12 +96,32 @@ class Delivery:
         message = message or thread.partition(";messageid=")[2]
         return replace(place, root=message), message
 
+    def _may_stream(
+        self, reply: Reply, place: Place, conversation: Conversation, nonce: str
+    ) -> bool:
+        alone = conversation.kind == PERSONAL and bool(place.root)
+        return reply.live and alone and nonce not in self._unsure
+
     async def edit(self, place: Place, message_id: str, content: Content) -> None:
         conversation, place = await self._where(place)
         if isinstance(content, Reply) and not self._may_edit(place, message_id, content.live):
             return
+        if isinstance(content, Reply) and self._streams.runs(place, message_id):
+            if content.live:
+                await self._streams.go_on(conversation, place, content.text)
+                return
+            await self._streams.end(conversation, place, content.text)
         shown = await self._shown(content, place, conversation, False)
-        await self._connector.edit(conversation.address, thread_of(place), message_id, shown)
+        try:
+            await self._connector.edit(conversation.address, thread_of(place), message_id, shown)
+        except DeliveryError as error:
+            alone = conversation.kind == PERSONAL and error.permanent
+            if not (alone and isinstance(content, Reply)):
+                raise
+            # A stream of which no message came, because nobody was there to end it in time.
+            log.warning("Teams: a reply is posted once it is whole: %s", error)
+            if not content.live:
+                await self._connector.post(conversation.address, thread_of(place), shown)
 
     def _may_edit(self, place: Place, message_id: str, live: bool) -> bool:
         """Whether a text that grows is shown now: its end is, always."""
@@ -117,14 +145,25 @@ class Delivery:
             self._unsure.clear()
         self._unsure.add(nonce)
 
-    async def whisper(self, place: Place, user: str, text: str, *, markdown: bool = False) -> None:
-        """Tells one person: by a message that only they see, else in their chat with the bot."""
+    async def whisper(
+        self,
+        place: Place,
+        user: str,
+        text: str,
+        *,
+        markdown: bool = False,
+        card: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Tells one person, by a text, a card that was drawn or both: by a message that only they
+        see, else in their chat with the bot."""
         conversation, place = await self._where(place)
-        told = (
-            message(text)
-            if markdown
-            else {"type": "message", "textFormat": "plain", "text": whole(text, limits.NOTE)}
-        )
+        told: dict[str, Any] = {"type": "message"}
+        if text and markdown:
+            told = message(text)
+        elif text:
+            told |= {"textFormat": "plain", "text": whole(text, limits.NOTE)}
+        if card is not None:
+            told["attachments"] = [{"contentType": TYPE, "content": card}]
         if conversation.kind != PERSONAL:
             try:
                 member = await self._people.member(user, conversation)
@@ -193,9 +232,9 @@ class Delivery:
         self, content: Content, place: Place, conversation: Conversation, repeated: bool
     ) -> dict[str, Any]:
         names: dict[str, Member] = {}
-        if isinstance(content, Card) and content.open:
+        if isinstance(content, Card | GroupCard) and content.open:
             names = await self._people.mentioned(content.deciders, conversation)
-            if content.thread is not None and content.thread != place:
+            if isinstance(content, Card) and content.thread is not None and content.thread != place:
                 names |= await self._names_there(content.thread, content.askers)
         elif isinstance(content, Reply):
             names = await self._people.mentioned(content.mentions, conversation)

@@ -34,11 +34,6 @@ def size(card: Element) -> int:
     return len(json.dumps(card, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def offers(card: Element, verb: str) -> bool:
-    """Whether a card that was drawn has the button of this verb."""
-    return any(one.get("verb") == verb for part in card["body"] for one in part.get("actions", ()))
-
-
 def heading(text: str) -> Element:
     inline = run(shorten(" ".join(text.split()), limits.TITLE), bold=True) | {"size": "Medium"}
     return {"type": "RichTextBlock", "inlines": [inline]}
@@ -78,13 +73,6 @@ def _spaced(line: str) -> str:
     """The line with spaces that no client draws as one."""
     line = line.replace("\t", "    ")
     return re.sub(r"^ | (?= )| $", "\xa0", line)
-
-
-def blank(value: str) -> str:
-    """What is said of a text in which nothing can be seen; empty for every other."""
-    if value.strip():
-        return ""
-    return f" (nothing but white space: {json.dumps(value)[:200]})" if value else " (an empty text)"
 
 
 def left_out(count: int) -> Element:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 from bot.surface import Changed, FileRef, Place
 from storage.conversations import Conversation
@@ -53,6 +54,7 @@ class Person:
 @dataclass(frozen=True, slots=True)
 class Heard:
     """Something a person said to the bot, or where it listens. `named`: it mentions the bot.
+    `private`: nobody else sees it, as a slash command (platforms/teams.md 6).
     `keys`: names under which it may come again; `content`: what is the same about it then, even
     when Teams gives it another id."""
 
@@ -65,6 +67,7 @@ class Heard:
     named: bool
     source: str
     files: tuple[FileRef, ...] = ()
+    private: bool = False
 
     @property
     def starts(self) -> bool:
@@ -106,10 +109,11 @@ class Pressed:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The bot is in a conversation (or, `gone`, not any more)."""
+    """The bot is in a conversation (or, `gone`, not any more). `added`: it has just come there."""
 
     conversation: Conversation
     gone: bool = False
+    added: bool = False
 
 
 Event = Heard | Edited | Pressed | Present
@@ -128,17 +132,24 @@ def read(activity: Mapping[str, Any], tenant: str) -> Event | None:
         case "messageUpdate" | "messageDelete" as kind:
             return _edited(activity, tenant, deleted=kind == "messageDelete")
         case "installationUpdate":
-            gone = str(activity.get("action", "")).startswith("remove")
-            return Present(_conversation(activity, tenant)[0], gone)
+            action = str(activity.get("action", ""))
+            conversation = _conversation(activity, tenant)[0]
+            return Present(conversation, action.startswith("remove"), action.startswith("add"))
         case "conversationUpdate":
             conversation = _conversation(activity, tenant)[0]
-            removed = activity.get("membersRemoved")
-            gone = isinstance(removed, list) and any(
-                isinstance(one, Mapping) and one.get("id") == conversation.bot for one in removed
+            gone, added = (
+                _names(activity.get(key), conversation.bot)
+                for key in ("membersRemoved", "membersAdded")
             )
-            return Present(conversation, gone)
+            return Present(conversation, gone, added)
         case _:
             return None
+
+
+def _names(members: object, bot: str) -> bool:
+    return isinstance(members, list) and any(
+        isinstance(one, Mapping) and one.get("id") == bot for one in members
+    )
 
 
 def _heard(activity: Mapping[str, Any], tenant: str) -> Heard | None:
@@ -164,8 +175,14 @@ def _heard(activity: Mapping[str, Any], tenant: str) -> Heard | None:
         text=text,
         named=named,
         source=source,
+        private=_targeted(activity),
         files=_files(activity, conversation.kind),
     )
+
+
+def _targeted(activity: Mapping[str, Any]) -> bool:
+    recipient = activity.get("recipient")
+    return isinstance(recipient, Mapping) and recipient.get("isTargeted") is True
 
 
 def _edited(activity: Mapping[str, Any], tenant: str, *, deleted: bool) -> Edited | None:
@@ -305,6 +322,15 @@ def thread_of(place: Place) -> str:
     if place.root == WHOLE or not place.root:
         return place.channel
     return f"{place.channel};messageid={place.root}"
+
+
+def address_of(place: Place, web: str) -> str | None:
+    """Where a thread of a channel is opened; of other chats nothing is known that opens them."""
+    if place.root in ("", WHOLE):
+        return None
+    channel, root = quote(place.channel, safe=""), quote(place.root, safe="")
+    query = urlencode({"tenantId": place.organisation, "parentMessageId": place.root})
+    return f"{web}/l/message/{channel}/{root}?{query}"
 
 
 def is_person(place: Place) -> bool:

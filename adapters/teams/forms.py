@@ -38,8 +38,11 @@ def note(name: str) -> Element:
     }
 
 
-def elements(fields: Sequence[Field], *, open_: bool, room: int) -> tuple[list[Element], bool]:
-    """The fields as inputs (as names alone once it is closed), and whether all of them fit."""
+def elements(
+    fields: Sequence[Field], *, open_: bool, room: int, editing: bool = False
+) -> tuple[list[Element], bool]:
+    """The fields as inputs (as names alone once it is closed), and whether all of them fit.
+    `editing`: what is left empty is no answer, so that every default stands in its input."""
     drawn: list[Element] = []
     for number, field in enumerate(fields):
         told = f" — {field.description}" if field.description else ""
@@ -51,7 +54,7 @@ def elements(fields: Sequence[Field], *, open_: bool, room: int) -> tuple[list[E
         if room < 0 or len(field.choices) > _MOST:
             return drawn, False
         if open_:
-            drawn += _open(field, number)
+            drawn += _open(field, number, editing)
             continue
         runs = [{"type": "TextRun", "text": plain(field.label), "weight": "Bolder"}]
         if told:
@@ -104,10 +107,10 @@ def _offered(offered: Sequence[Value], sent: object) -> Value:
     return offered[int(sent)]
 
 
-def _open(field: Field, number: int) -> list[Element]:
+def _open(field: Field, number: int, editing: bool) -> list[Element]:
     """The inputs of a field, the first one named by its label, and what is said about it: a
     question stands above its choices, a hint below what is typed."""
-    first, *rest = _inputs(field, number)
+    first, *rest = _inputs(field, number, editing)
     told: Element = {"type": "TextRun", "text": plain(field.description)}
     about: Element = {"type": "RichTextBlock", "inlines": [told]}
     drawn = [first, *_described(field), *rest]
@@ -136,29 +139,29 @@ def _described(field: Field) -> list[Element]:
     ]
 
 
-def _inputs(field: Field, number: int) -> list[Element]:
+def _inputs(field: Field, number: int, editing: bool) -> list[Element]:
     label = plain(" ".join(field.label.split()), limits.TITLE)
     needed = field.required and field.default is None and not field.allow_other
     shown: Element = {"id": _id(number), "label": label, "isRequired": needed}
     if needed:
         shown["errorMessage"] = "This is needed."
     if field.choices or field.type is FieldType.BOOLEAN:
-        inputs = [_choice_set(field, shown)]
-    elif field.type in (FieldType.INTEGER, FieldType.NUMBER):
+        inputs = [_choice_set(field, shown, editing)]
+    elif field.type in (FieldType.INTEGER, FieldType.NUMBER) and _countable(field.default):
         inputs = [{"type": "Input.Number"} | shown | _default(field)]
     elif field.format is Format.DATE:
         inputs = [{"type": "Input.Date"} | shown | _default(field)]
     else:
         most = {"maxLength": min(field.max_length or limits.INPUT, limits.INPUT)}
         lines = {"isMultiline": field.multiline or field.type is FieldType.CHOICES}
-        inputs = [{"type": "Input.Text"} | shown | most | lines | _default(field)]
+        inputs = [{"type": "Input.Text"} | shown | most | lines | _default(field, text=True)]
     if field.allow_other:
         other = {"type": "Input.Text", "id": _other_id(number), "label": "Something else"}
         inputs.append(other | {"maxLength": limits.INPUT})
     return inputs
 
 
-def _choice_set(field: Field, shown: Element) -> Element:
+def _choice_set(field: Field, shown: Element, editing: bool) -> Element:
     titles = (
         [title for title, _ in _BOOLEANS]
         if field.type is FieldType.BOOLEAN
@@ -170,27 +173,33 @@ def _choice_set(field: Field, shown: Element) -> Element:
         else [one.value for one in field.choices]
     )
     several = field.type is FieldType.CHOICES
-    chosen = next(
-        (
-            number
-            for number, value in enumerate(values)
-            if not several and value == field.default and type(value) is type(field.default)
-        ),
-        None,
-    )
+    # Some clients lose a pick that several choices begin with (AdaptiveCards issue 8626), so that
+    # they do only where it would be lost otherwise.
+    default = field.default if isinstance(field.default, tuple) else (field.default,)
+    chosen = [
+        str(number)
+        for number, value in enumerate(values)
+        if any(value == one and type(value) is type(one) for one in default)
+    ]
+    preset = {"value": ",".join(chosen)} if chosen and (editing or not several) else {}
     choices = [
         {"title": escaped(title, limits.CHOICE), "value": str(number)}
         for number, title in enumerate(titles)
     ]
     drawn: Element = {"type": "Input.ChoiceSet", "choices": choices, "isMultiSelect": several}
     style = "expanded" if len(titles) <= _EXPANDED or several else "compact"
-    return drawn | shown | {"style": style} | ({} if chosen is None else {"value": str(chosen)})
+    return drawn | shown | {"style": style} | preset
 
 
-def _default(field: Field) -> Element:
+def _countable(default: object) -> bool:
+    """Whether a client's number input holds it: they count in doubles."""
+    return not isinstance(default, int) or abs(default) <= 2**53
+
+
+def _default(field: Field, *, text: bool = False) -> Element:
     value = field.default
     if isinstance(value, str | int | float) and not isinstance(value, bool):
-        return {"value": value}
+        return {"value": str(value) if text else value}
     return {}
 
 

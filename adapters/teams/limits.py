@@ -7,6 +7,7 @@ from typing import Final
 
 CARD_BYTES: Final = 25_000  # of a card as JSON in UTF-8
 TEXT_BYTES: Final = 20_000  # of a message's text in UTF-16
+PAGE_BYTES: Final = 17_000  # of what is shown on a page besides its buttons
 SUMMARY: Final = 300  # characters of what a notification shows
 TITLE: Final = 300
 CHOICE: Final = 200
@@ -32,6 +33,8 @@ LEEWAY_SECONDS: Final = 300.0  # clocks may differ by
 SLOW_SECONDS: Final = 8.0  # an answer after which Teams may have given up and sends again
 AGAIN_SECONDS: Final = 120.0  # how long such a repeat is expected
 
+STREAM: Final = 9_000  # characters that a stream shows
+STREAM_SECONDS: Final = 110.0  # of the two minutes that one may take
 LIVE_SECONDS: Final = 2.0  # between two edits of a text that grows; faster ones flicker
 TYPING_SECONDS: Final = 4.0  # how long "is typing" is seen
 TYPING_TIMES: Final = 15  # it is shown again, at most

@@ -11,6 +11,7 @@ from bot.card import Card
 from bot.group import GroupCard
 from bot.surface import Actor, Entry, Response
 
+VIA: Final = "teams card"
 BROKEN: Final = "Something went wrong here. If the card still has its buttons, please try again."
 RECORDED: Final = "It is recorded."
 NO_ANSWER: Final = {"interlock: none": None}  # no question takes it; who tried is on record

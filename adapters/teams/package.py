@@ -17,8 +17,8 @@ from adapters.teams.settings import PackageOptions
 from bot.commands import HELP
 from bot.secrets import ConfigError
 
-SCHEMA: Final = "1.25"  # the first in which a bot can be added to private and shared channels
-SHAPE: Final = "1.1"  # of our manifest: raise it with every change, or Teams takes no update
+SCHEMA: Final = "1.29"  # the first with slash commands
+SHAPE: Final = "1.2"  # of our manifest: raise it with every change, or Teams takes no update
 SCOPES: Final = ("team", "groupChat", "personal")
 
 _SHORT: Final = "Runs tools for your team, and asks the right people before it does."
@@ -63,7 +63,14 @@ def manifest(app_id: str, package: PackageOptions) -> dict[str, Any]:
                 "botId": app_id,
                 "scopes": list(SCOPES),
                 "supportsFiles": True,
-                "commandLists": [{"scopes": list(SCOPES), "commands": list(_commands())}],
+                "supportsTargetedMessages": True,
+                "commandLists": [
+                    {
+                        "scopes": list(SCOPES),
+                        "triggers": ["mention", "slash"],
+                        "commands": list(_commands()),
+                    }
+                ],
             }
         ],
         "defaultInstallScope": "team",
@@ -73,7 +80,7 @@ def manifest(app_id: str, package: PackageOptions) -> dict[str, Any]:
 
 
 def _commands() -> Iterator[dict[str, str]]:
-    """The commands of `help`, which Teams offers to whoever mentions the bot."""
+    """The commands of `help`, which Teams offers to whoever mentions the bot or types a slash."""
     for name, arguments, told in _COMMAND.findall(HELP):
         about = told.replace("`", "")
         yield {"title": name, "description": f"{name}{arguments}: {about}" if arguments else about}

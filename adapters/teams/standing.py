@@ -22,7 +22,7 @@ from adapters.teams.elements import (
     subtle,
 )
 from adapters.teams.events import Pressed, storable
-from adapters.teams.outcome import Handler, Outcome, refused, told
+from adapters.teams.outcome import VIA, Handler, Outcome, refused, told
 from adapters.teams.text import shorten
 from bot.card import Card
 from bot.surface import Actor, Decision, Entry, Form, Home, NewRule, Response, Verb
@@ -32,7 +32,6 @@ CHOOSE_LABEL: Final = "Approve and remember…"
 RULE: Final = "rule"  # the nonce of what belongs to no card
 CARRIED: Final = "answer"  # of the data of a button: what was filled in before
 
-_VIA: Final = "teams card"
 _ROOM: Final = 12_000  # characters of a form
 _SAID: Final = 6_000  # of what a rule means
 _LINE: Final = 1_200  # of all that a rule of a list says
@@ -102,7 +101,8 @@ def _promise(
 
 
 def _back(pressed: Pressed) -> Element:
-    return execute(pressed.nonce, actions.BACK, "Back", home=pressed.home)
+    verb = actions.HOME if pressed.home else actions.BACK
+    return execute(pressed.nonce, verb, "Back", home=pressed.home)
 
 
 # --- What came back
@@ -171,7 +171,7 @@ def _decision(pressed: Pressed, actor: Actor, answer: Mapping[str, Any]) -> Deci
         nonce=pressed.nonce,
         verb=Verb.APPROVE,
         actor=actor,
-        via=_VIA,
+        via=VIA,
         place=pressed.within,
         rule=answer,
     )
@@ -202,7 +202,7 @@ async def _saved(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
 
 def _wish(pressed: Pressed, actor: Actor, answer: Mapping[str, Any], *, sure: bool) -> NewRule:
     where = pressed.conversation.organisation
-    return NewRule(actor=actor, organisation=where, via=_VIA, answer=answer, sure=sure)
+    return NewRule(actor=actor, organisation=where, via=VIA, answer=answer, sure=sure)
 
 
 async def _revoke(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
@@ -214,7 +214,7 @@ async def _revoke(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
 
 async def _revoked(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
     where = pressed.conversation.organisation
-    return told(await entry.revoke_rule(pressed.nonce, actor, where, via=_VIA))
+    return told(await entry.revoke_rule(pressed.nonce, actor, where, via=VIA))
 
 
 async def _previewed(

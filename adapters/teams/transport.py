@@ -8,19 +8,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aiohttp import web
 
-from adapters.teams import doctor, events, files, limits
+from adapters.teams import doctor, events, files, group, limits
 from adapters.teams.botbuilder import NoToken, SafeAdapter
 from adapters.teams.clicks import Clicks
 from adapters.teams.commands import Commands
 from adapters.teams.connector import Connector
 from adapters.teams.delivery import Delivery
 from adapters.teams.direct import place_of
-from adapters.teams.events import PERSONAL, SURFACE, Edited, Heard, Malformed, Present, Pressed
+from adapters.teams.events import (
+    CHANNEL,
+    PERSONAL,
+    SURFACE,
+    WHOLE,
+    Edited,
+    Heard,
+    Malformed,
+    Present,
+    Pressed,
+    address_of,
+)
 from adapters.teams.gate import Gate, tenant_of
 from adapters.teams.groups import Groups, place_of_group
 from adapters.teams.people import People, Unknown
@@ -41,6 +53,7 @@ from bot.surface import (
     Pace,
     Place,
     Posted,
+    Reply,
     Status,
     Together,
 )
@@ -49,6 +62,11 @@ from storage.database import Database, DatabaseUnavailable
 
 log = logging.getLogger(__name__)
 
+WELCOME: Final = (
+    "Hello! Mention me with what you need, and I work on it in that thread. Before I use a tool "
+    "that changes something, I show exactly what would run and wait for the people who may approve "
+    "it. `help` lists what else I understand."
+)
 _LAST_SECONDS: Final = 5.0  # what runs at the end is waited for
 _MOST: Final = 10_000
 
@@ -58,8 +76,9 @@ class TeamsSurface:
 
     name = SURFACE
     pace = Pace(interval=0.6, burst=5)  # Teams takes 7 posts a second, 8 in two, 60 in 30
-    together: Together | None = None
+    together: Together | None = group.TOGETHER
     statuses = True
+    keeps_homes = False
 
     def __init__(
         self, settings: TeamsSettings, entry: Entry, clock: Clock, database: Database
@@ -120,7 +139,7 @@ class TeamsSurface:
         return split(text)
 
     def link(self, place: Place) -> str | None:
-        return None
+        return address_of(place, self._settings.cloud.web)
 
     def direct(self, organisation: str, user: str) -> Place | None:
         return place_of(organisation, user)
@@ -211,12 +230,16 @@ class TeamsSurface:
         return web.Response(status=503)
 
     async def _hear(self, heard: Heard) -> None:
-        if heard.starts and (command := commands.read(heard.text)) is not None:
-            self._background.start(self._commands.answer(heard, *command))
-            return
+        command = commands.read(heard.text) if heard.starts or heard.private else None
+        if heard.private:  # nobody else sees it, so that no chat can live there
+            command = command or ("help", "")
         keys = self._redeliveries.begin(heard.content, heard.keys)
         taken = False
         try:
+            if command is not None:
+                self._background.start(self._commands.answer(heard, keys, *command))
+                taken = True
+                return
             await self._entry.message(
                 Message(
                     keys=keys,
@@ -236,7 +259,9 @@ class TeamsSurface:
         """Remembers where the bot is, and forgets where it is not any more."""
         conversation = present.conversation
         if not present.gone:
-            await self._note(conversation)
+            new = await self._note(conversation)
+            if new and present.added:
+                self._background.start(self._welcome(conversation))
             return
         self._noted.pop((conversation.organisation, conversation.channel), None)
         await self._conversations.forget(conversation.organisation, conversation.channel)
@@ -246,12 +271,23 @@ class TeamsSurface:
         with contextlib.suppress(DatabaseUnavailable):
             await self._note(conversation)
 
-    async def _note(self, conversation: Conversation) -> None:
+    async def _welcome(self, conversation: Conversation) -> None:
+        """Says once what the bot is for, where it was not before."""
+        root = "" if conversation.kind == CHANNEL else WHOLE
+        place = Place(SURFACE, conversation.organisation, conversation.channel, root)
+        try:
+            await self._delivery.post(place, Reply(WELCOME), secrets.token_hex(8))
+        except DeliveryError as error:
+            log.warning("Teams: nobody could be welcomed: %s", error)
+
+    async def _note(self, conversation: Conversation) -> bool:
+        """Keeps where the bot is. Returns whether it was not known before."""
         key, now = (conversation.organisation, conversation.channel), self._clock.now()
         known, noted_at = self._noted.get(key, (None, 0.0))
         if known == conversation and now - noted_at < limits.NOTED_SECONDS:
-            return
-        await self._conversations.note(conversation, now)
+            return False
+        new = await self._conversations.note(conversation, now)
         if len(self._noted) >= _MOST:
             self._noted.clear()
         self._noted[key] = (conversation, now)
+        return new

@@ -50,6 +50,7 @@ class MemorySurface:
     posts: int = 0
     directs: bool = False
     statuses: bool = False
+    keeps_homes: bool = True
     shows: list[tuple[Place, Status]] = field(default_factory=list)
     thread: Earlier | Exception = field(default_factory=lambda: Earlier(()))
     files: dict[str, bytes | Exception] = field(default_factory=dict)

@@ -146,7 +146,6 @@ SENTENCES: Final = {
     "b": "A bot may not decide this; nothing was decided.",
     "?": "did not say who you are just now",
     "o": "does not let your approvals of",  # be remembered; they may approve it once
-    "f": "This card does not offer that",
     "x": "There is no such question here; it may belong to another thread.",
     "r": "Only the person who asked the agent and its approvers can read all of this.",
     "t": "Only the person who asked the agent, or an approver, can",  # stop it, cancel this
@@ -232,11 +231,14 @@ console revoke   v  y
 
                be cm an al so rr gn en rq sn ra li no ot rm lf g1 g2 ex bo de un sl mk mn e1 e2
 teams approve  y  y  y  y  y  y  y  y  n  s  n  s  n  n  n  n  g  g  g  .  ?  ?  ?  y  n  n  y
-teams thread   y  f  f  y  y  y  y  y  n  s  n  s  n  n  n  n  g  g  g  .  ?  ?  ?  y  n  n  f
+teams thread   y  o  o  y  y  y  y  y  n  s  n  s  n  n  n  n  g  g  g  .  ?  ?  ?  y  n  n  o
 
                      be gn en rq no rm g1 ex bo un e1 e2
 teams form sent      y  y  y  y  a  a  g  g  .  ?  a  y
 teams direct copy    y  y  x  x  x  n  x  x  .  ?  x  y
+teams show           y  y  y  y  r  r  r  r  .  ?  r  y
+teams cancel task    y  y  y  y  t  t  t  t  .  ?  t  t
+teams list open      y  y  y  y  r  r  r  r  .  ?  r  y
 
                      be rq no g1 ex bo un
 teams decline button y  n  n  g  g  .  ?
@@ -245,13 +247,27 @@ teams submit         y  n  n  g  g  .  ?
 teams mention stop   y  y  t  t  c  .  ?
 teams mention cancel y  y  t  t  c  .  ?
 teams mention status l  l  l  l  c  .  ?
-teams mention pending l  l  l  l  c  .  ?
+teams mention pending l  l  l  0  c  .  ?
 teams thread mention w  w  w  w  e  .  .
 teams direct text    .  .  .  .  e  .  .
+teams slash cancel   y  y  t  t  c  .  ?
+teams edit form      y  n  n  g  g  .  ?
+teams edit sent      y  n  n  g  g  .  ?
+teams all approved   y  n  n  g  g  .  ?
+teams all declined   y  n  n  g  g  .  ?
+teams some approved  y  n  n  g  g  .  ?
+teams some declined  y  n  n  g  g  .  ?
+teams again          y  y  y  y  e  .  ?
+teams list approve   y  n  n  g  g  .  ?
 
                      be rq no g1 ex bo un mk mn e2
 teams mention rule   m  m  m  p  c  .  ?  y  y  m
 teams mention revoke v  v  v  v  c  .  ?  y  y  v
+teams choose form    y  n  n  g  g  .  ?  y  n  o
+teams chosen sent    y  n  n  g  g  .  ?  y  n  o
+teams rule form      m  m  m  m  m  .  ?  y  y  m
+teams rule sent      m  m  m  m  m  .  ?  y  y  m
+teams revoke         v  v  v  v  q  .  ?  y  y  v
 """
 
 # Everything that a person can reach, and the line of the table that is about it. What decides
@@ -341,6 +357,27 @@ ENTRIES: Final = {
     "teams note": "teams note sent",
     "teams answer": "teams form sent",
     "teams finished": "teams form sent",
+    "teams edit": "teams edit form",
+    "teams edited": "teams edit sent",
+    "teams show": "teams show",
+    "teams open": "teams list open",
+    "teams home": "teams list open",
+    "teams cancel": "teams cancel task",
+    "teams again": "teams again",
+    "teams approve_all": "nothing: it shows what everybody there sees, and asks",
+    "teams decline_all": "nothing: it shows what everybody there sees, and asks",
+    "teams approve_all_sure": "teams all approved",
+    "teams decline_all_sure": "teams all declined",
+    "teams approve_selected": "teams some approved",
+    "teams decline_selected": "teams some declined",
+    "teams remember_as": "teams choose form",
+    "teams remember_preview": "teams choose form",
+    "teams remember_save": "teams chosen sent",
+    "teams rule": "teams rule form",
+    "teams rule_preview": "teams rule sent",
+    "teams rule_save": "teams rule sent",
+    "teams revoke": "nothing: it asks whether to",
+    "teams revoke_sure": "teams revoke",
     "teams back": "nothing: it shows what everybody there sees, test_service.py",
 }
 

@@ -118,7 +118,10 @@ class Tenant(Floor[Try]):
 
     def opened(self, kind: str, asked: Asked) -> bool:
         """A view has a way back to what stands there."""
-        return actions.BACK in self.told and any(one in self.told for one in asked.nonces)
+        if actions.RULE_PREVIEW in self.told:
+            return True
+        back = actions.BACK in self.told or actions.HOME in self.told
+        return back and any(one in self.told for one in asked.nonces)
 
     async def act(self, way: Way[Try], kind: str, asked: Asked, *, has: bool) -> str:
         there = replace(asked, root=self._thread(asked.root)) if asked.root else asked

@@ -45,6 +45,7 @@ async def test_mention_card_click_the_tool_runs_once_and_the_agent_answers(
             "Approve",
             "Approve for this thread",
             "Approve and remember…",
+            "Edit and approve",
             "Decline",
             "Decline with the note",
         ]

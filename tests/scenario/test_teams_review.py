@@ -162,7 +162,7 @@ async def test_a_token_that_does_not_come_holds_nobody_up_for_ever(
         free.set()
 
 
-async def test_what_cannot_be_read_on_the_card_is_not_approved_by_a_client_that_was_not_offered_it(
+async def test_what_cannot_be_read_is_not_approved_by_a_client_that_was_not_offered_it(
     sqlite_db: Database, entra: type[Entra]
 ) -> None:
     ran: list[str] = []
@@ -173,7 +173,7 @@ async def test_what_cannot_be_read_on_the_card_is_not_approved_by_a_client_that_
         ran.append(order)
         return "ok"
 
-    step = call("refund", order="A" * 20_000)
+    step = call("refund", order="A" * 200_000)
     async with product(sqlite_db, step, "Done.", tools=[refund]) as one:
         await one.mention()
         card = await one.card("wants to run refund")
@@ -181,7 +181,7 @@ async def test_what_cannot_be_read_on_the_card_is_not_approved_by_a_client_that_
         for verb in ("approve", "remember"):
             sent["value"]["action"]["verb"] = verb
             answer = await one.teams.deliver(sent)
-            assert "not all of it can be read" in answer.body["value"]["message"]
+            assert "too long to be shown here" in answer.body["value"]["message"]
         await one.teams.click("ben", card, "Decline")
         await one.reads("Done.")
     assert ran == []

@@ -14,6 +14,7 @@ from adapters.slack import limits, pages
 from adapters.slack.blocks import message, minimal
 from bot.card import PAGES_BUDGET, Argument, Card, CardState, Kind, revealed
 from bot.field import Choice, Field
+from bot.pages import NAME
 from bot.text import LINES, reveal, visible
 from tests.fakes.slack import buttons_of, text_of, validate_view
 from tests.fakes.slack.blocks import view_too_large
@@ -80,7 +81,7 @@ ARGUMENTS = st.lists(
 def test_the_pages_joined_are_the_exact_arguments(arguments: list[Argument]) -> None:
     drawn = card(arguments=tuple(arguments))
     told = "".join(
-        (one.name if len(one.name) > pages._NAME else "")  # which stands before it, as exact
+        (one.name if len(one.name) > NAME else "")  # which stands before it, as exact
         + (one.value if one.value.strip() else "")
         for one in revealed(drawn).arguments
     )

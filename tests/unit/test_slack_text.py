@@ -10,7 +10,6 @@ from adapters.slack import limits
 from adapters.slack.blocks import message
 from adapters.slack.parts import split
 from adapters.slack.text import (
-    chunks,
     escape,
     inert_markdown,
     link,
@@ -20,7 +19,7 @@ from adapters.slack.text import (
 )
 from bot.confusable import imitations
 from bot.surface import Reply
-from bot.text import visible
+from bot.text import chunks, visible
 from tests.fakes.slack import text_of
 from tests.fakes.slack.blocks import message_error, validate_blocks
 from tests.fakes.slack.pings import pings_in

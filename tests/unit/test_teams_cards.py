@@ -130,7 +130,7 @@ def test_hostile_text_is_shown_and_does_nothing(text: str) -> None:
         assert first.strip() in text_of(draw(one, PLACE))
 
 
-def test_what_does_not_fit_is_said_and_cannot_be_approved() -> None:
+def test_what_does_not_fit_is_said_and_approved_where_it_stands() -> None:
     for value in ("x" * 30_000, "字" * 9_000, "a\n" * 20_000):
         drawn = draw(card(arguments=(Argument("a", value), Argument("b", "short"))), PLACE)
         assert faults(drawn) == []
@@ -138,7 +138,8 @@ def test_what_does_not_fit_is_said_and_cannot_be_approved() -> None:
         assert "Approve" not in buttons_of(drawn)
         assert "Decline" in buttons_of(drawn)
         assert "characters between" in text_of(drawn)
-        assert "cannot be approved here" in text_of(drawn)
+        assert buttons_of(drawn)[0] == "Show everything"
+        assert "and it can be approved there" in text_of(drawn)
 
 
 def test_all_that_a_card_may_hold_fits_and_can_be_approved() -> None:

@@ -98,6 +98,15 @@ class Stated:
 
 
 @dataclass
+class _Stream:
+    id: str
+    sequence: int
+    text: str
+    begun_at: float
+    pieces: int = 1
+
+
+@dataclass
 class _Fault:
     what: str
     status: int
@@ -125,6 +134,10 @@ class FakeTeams:
         self.keys: list[dict[str, Any]] = [jwk(KEY)]
         self.key_fetches = 0
         self.key_delay = 0.0
+        self.streams: dict[str, _Stream] = {}  # that run, by their chat
+        self.streamed: list[int] = []  # pieces of each that has ended
+        self.stops_streams = False  # people press Stop
+        self.keeps_stopped = True  # what was stopped or is too old stays as a message
         self.targeted = True  # whether this tenant has messages for one person
         self.bot_url = ""
         self.service_url = ""
@@ -330,6 +343,11 @@ class FakeTeams:
 
     async def _post(self, request: web.Request) -> web.StreamResponse:
         thread, body = request.match_info["thread"], await request.json()
+        stream = next((e for e in body.get("entities", ()) if e["type"] == "streaminfo"), None)
+        if stream is not None:
+            return await self._answer(
+                request, "stream", lambda: self._streamed(thread, body, stream)
+            )
         if body["type"] == "typing":
             self.typing.append(thread)
             return web.Response(status=202)
@@ -343,11 +361,43 @@ class FakeTeams:
 
         return await self._answer(request, "post", done)
 
+    def _streamed(self, thread: str, body: dict[str, Any], info: dict[str, Any]) -> web.Response:
+        """A piece of a stream, or its end (platforms/teams.md 2.4 and Microsoft's own pages)."""
+        if self._kind(thread) != "personal":
+            return _refused(403, "ContentStreamNotAllowed")
+        running = self.streams.get(thread)
+        if "streamId" not in info:
+            if running is not None or (info["streamSequence"], body["type"]) != (1, "typing"):
+                return _refused(403, "ContentStreamNotAllowed")
+            self.streams[thread] = _Stream(self._id(), 1, body["text"], time.monotonic())
+            return web.json_response({"id": self.streams[thread].id}, status=201)
+        if running is None or info["streamId"] != running.id:
+            return _refused(403, "ContentStreamNotAllowed")
+        late = time.monotonic() - running.begun_at > 120
+        if late or self.stops_streams or not body["text"].startswith(running.text):
+            del self.streams[thread]
+            if self.keeps_stopped:
+                self._show(thread, {"type": "message", "text": running.text}, running.id)
+            return _refused(403, "ContentStreamNotAllowed")
+        if body["type"] == "typing":
+            if info["streamType"] != "streaming" or info["streamSequence"] != running.sequence + 1:
+                return _refused(400, "ContentStreamSequenceOrderPreConditionFailed")
+            running.sequence, running.text = info["streamSequence"], body["text"]
+            running.pieces += 1
+            return web.Response(status=202)
+        if info["streamType"] != "final" or "streamSequence" in info:
+            return _refused(400, "BadArgument")
+        del self.streams[thread]
+        self.streamed.append(running.pieces)
+        self._show(thread, body, running.id)
+        return web.json_response({"id": running.id}, status=201)
+
     def _whisper(self, thread: str, body: dict[str, Any]) -> web.Response:
         if not self.targeted or self._kind(thread) == "personal":
             return _refused(400, "BadArgument")
         if _too_big(body):
             return _refused(413, "MessageSizeTooBig")
+        self._judge_all({"attachments": body.get("attachments")})
         shown = Shown(self._id(), thread, body, seen_by=body["recipient"]["id"])
         self.whispers.append(shown)
         return web.json_response({"id": shown.id}, status=201)

@@ -79,6 +79,7 @@ class TeamsSurface:
     together: Together | None = group.TOGETHER
     statuses = True
     keeps_homes = False
+    takes_files = False  # without Graph a bot attaches none in a channel
 
     def __init__(
         self, settings: TeamsSettings, entry: Entry, clock: Clock, database: Database

@@ -56,12 +56,12 @@ async def test_a_slash_command_is_answered_to_who_gave_it(sqlite_db: Database) -
     async with product(sqlite_db, call("refund", order="A1"), tools=[refunding([])]) as one:
         await one.mention()
         await one.card(TITLE)
-        before = len(one.teams.messages)
+        before = len(one.teams.in_thread(one.thread))
         await slash(one, "cyn", "status")
         answer = await whispered(one)
         assert answer.seen_by == one.teams.people["cyn"].member
         assert "refund" in answer.text
-        assert len(one.teams.messages) == before
+        assert len(one.teams.in_thread(one.thread)) == before
 
 
 async def test_what_is_no_command_begins_no_chat_where_nobody_sees_it(sqlite_db: Database) -> None:

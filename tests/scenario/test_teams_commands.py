@@ -113,6 +113,30 @@ async def test_a_question_is_approved_in_the_list_and_the_list_is_drawn_anew(
             assert await tx.value(sa.select(sa.func.count()).select_from(schema.homes)) == 0
 
 
+async def test_a_list_in_another_chat_decides_what_stands_in_a_thread(sqlite_db: Database) -> None:
+    effects: list[str] = []
+    asks = call("refund", order="A1")
+    steps = asks, "Once.", call("refund", order="B" * 2_000), "Twice."
+    async with product(sqlite_db, *steps, tools=[refunding(effects)]) as one:
+        await one.mention()
+        await one.card(TITLE)
+        await slash(one, "ben", "pending", one.teams.group)
+        shown = await whispered(one)
+        approved = (await one.teams.click("ben", shown, "Approve")).body["value"]
+        assert text_of(approved).startswith("Approved by ben on")
+        await one.reads("Once.")
+
+        await one.teams.say("ana", one.thread, "<at>Interlock</at> again")
+        await one.card(TITLE)
+        await slash(one, "ben", "pending", one.teams.group)
+        shown = await whispered(one, 2)
+        await one.teams.click("ben", shown, "Open")
+        approved = (await one.teams.click("ben", shown, "Approve")).body["value"]
+        assert text_of(approved).startswith("Approved by ben on")
+        await one.reads("Twice.")
+    assert effects == ["A1", "B" * 2_000]
+
+
 async def test_a_list_shows_what_this_person_may_decide_and_its_buttons_are_judged_anew(
     sqlite_db: Database,
 ) -> None:

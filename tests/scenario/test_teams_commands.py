@@ -180,6 +180,19 @@ async def test_a_long_one_is_opened_read_and_approved_and_back_leads_to_the_list
     assert len(effects) == 1
 
 
+async def test_more_than_a_page_of_questions_is_reached_by_turning(sqlite_db: Database) -> None:
+    asks = [call("refund", order=f"A{number:02}") for number in range(12)]
+    async with product(sqlite_db, asks, tools=[refunding([])]) as one:
+        await one.mention()
+        await one.card("wants to run")
+        shown = await listed(one, "ben")
+        assert buttons_of(shown.card or {}).count("Decline") == 10
+        second = (await one.teams.click("ben", shown, "More")).body["value"]
+        assert buttons_of(second).count("Decline") == 2
+        first = (await one.teams.click("ben", shown, "Earlier")).body["value"]
+        assert buttons_of(first).count("Decline") == 10
+
+
 async def test_a_form_is_answered_from_the_list(sqlite_db: Database) -> None:
     from bot.field import Field, FieldType
 
@@ -215,6 +228,9 @@ async def test_a_command_that_comes_twice_is_answered_once(sqlite_db: Database) 
 async def test_the_bot_says_once_what_it_is_for_where_it_was_added(sqlite_db: Database) -> None:
     async with product(sqlite_db, "Hello.") as one:
         added = {"type": "installationUpdate", "action": "add"}
+        person_came = {"type": "conversationUpdate", "membersAdded": [{"id": "29:somebody"}]}
+        alone = one.teams.personal("cyn")
+        await one.teams.deliver(one.teams.activity("cyn", alone, **person_came))
         came = {"type": "conversationUpdate", "membersAdded": [{"id": BOT}]}
         for given in (added, came, added):
             sent = one.teams.activity("ana", one.teams.group, **given)
@@ -226,6 +242,7 @@ async def test_the_bot_says_once_what_it_is_for_where_it_was_added(sqlite_db: Da
         await one.teams.deliver(one.teams.activity("ana", one.teams.channel, **came))
         await one.reads("<p>Hello.</p>")
         assert one.count("Hello! Mention me") == 2
+        assert one.teams.in_thread(alone) == []
 
 
 async def test_a_thread_of_a_channel_has_an_address(sqlite_db: Database) -> None:

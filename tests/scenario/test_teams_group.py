@@ -97,10 +97,12 @@ async def test_all_is_decided_only_once_it_was_confirmed_and_back_leads_to_the_c
         answer = await one.teams.click("ben", card, "Back")
         assert "Decline all 5" in buttons_of(answer.body["value"])
         assert card.edits == 0
+        late = one.teams.invoked("ben", card, "Approve all 5")
         await one.teams.click("ben", card, "Decline all 5")
         await one.teams.click("ben", card, "Decline 5 calls")
         await one.reads("Done.")
         assert card.text.count("Declined by ben") == 5
+        assert "nothing left to decide" in str((await one.teams.deliver(late)).body)
     assert effects == []
 
 

@@ -214,6 +214,7 @@ def test_every_value_stands_in_its_input_and_what_stays_is_shown() -> None:
     assert [one.get("value") for one in inputs.values()] == [5, "a\nb", "0,2", str(2**60)]
     assert inputs["f3"]["type"] == "Input.Text"  # a client counts in doubles
     assert "kept stays as it is:\n{}" in text_of(view)
+    assert "amount stays" not in text_of(view)
     assert "blank stays as it is: (nothing but white space" in text_of(view)
     assert buttons_of(view) == ["Approve", "Back"]
 

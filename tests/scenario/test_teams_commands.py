@@ -108,7 +108,7 @@ async def test_a_question_is_approved_in_the_list_and_the_list_is_drawn_anew(
         assert "Decided lately" in text_of(view)
         await one.reads("Done.")
         assert effects == ["A1"]
-        assert "Approved by ben" in card.text
+        await one.teams.until(lambda: "Approved by ben" in card.text)
         async with sqlite_db.read() as tx:  # Teams keeps no page open that would be drawn anew
             assert await tx.value(sa.select(sa.func.count()).select_from(schema.homes)) == 0
 

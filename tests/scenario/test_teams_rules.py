@@ -83,7 +83,7 @@ async def test_an_approval_is_remembered_from_its_card_and_the_next_call_runs(
         await one.teams.click("ben", card, "Approve and remember")
         await one.reads("Done.")
         assert len(await kept(sqlite_db)) == 1
-        assert "runs without asking" in card.text
+        await one.teams.until(lambda: "runs without asking" in card.text)
         await one.teams.say("ana", one.thread, "<at>Interlock</at> again")
         await one.reads("Twice.")
         assert effects == ["refund A1", "refund A1"]

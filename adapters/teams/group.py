@@ -12,6 +12,7 @@ from adapters.teams.elements import (
     MARKS,
     Element,
     adaptive,
+    back,
     buttons,
     execute,
     heading,
@@ -169,15 +170,15 @@ def sure(asked: GroupCard, verb: Verb) -> Element:
         what,
         style="positive" if approving else "destructive",
     )
-    back = execute(asked.nonce, actions.BACK, "Back")
+    ending = buttons([decide, back(asked.nonce)])
     for room in _ROOMS:
         body = [heading(f"{what}?"), line((told, False))]
         for number, card in enumerate(asked.cards, 1):
             body += _call(number, card, room) if card in calls else []
-        drawn = adaptive([*body, buttons([decide, back])])
+        drawn = adaptive([*body, ending])
         if size(drawn) <= limits.CARD_BYTES:
             return drawn
-    return adaptive([heading(f"{what}?"), line((told, False)), buttons([decide, back])])
+    return adaptive([heading(f"{what}?"), line((told, False)), ending])
 
 
 def _s(calls: Sequence[Card]) -> str:

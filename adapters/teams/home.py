@@ -45,9 +45,10 @@ _MORE_RULES: Final = "The command “rules” lists the standing rules."
 
 def draw(home: Home, notice: str = "") -> Element:
     """The list, with a sentence for the person at its top. Where it would be more than a card
-    takes, every question is shown by its title and opened by its button."""
-    for whole_, rules in ((True, True), (False, True), (False, False)):
-        drawn = adaptive(_body(home, notice, whole_=whole_, rules=rules))
+    takes, the later questions are shown by their titles and opened by their buttons."""
+    count = len(home.waiting)
+    for seen, rules in ((count, True), (count * 2 // 3, True), (0, True), (0, False)):
+        drawn = adaptive(_body(home, notice, seen=seen, rules=rules))
         if size(drawn) <= limits.CARD_BYTES:
             return drawn
     return adaptive([*_notice(notice), *_titles(home), *_turns(home)])
@@ -61,14 +62,15 @@ def running(home: Home) -> Element | None:
     return drawn if size(drawn) <= limits.CARD_BYTES else None
 
 
-def _body(home: Home, notice: str, *, whole_: bool, rules: bool) -> list[Element]:
+def _body(home: Home, notice: str, *, seen: int, rules: bool) -> list[Element]:
+    """`seen`: so many of the questions may be decided in the list."""
     body = _notice(notice)
     if home.refusal:
         return [*body, line((whole(home.refusal, _TOLD), False))]
     if home.waiting:
         body.append(heading("Waiting for you"))
-    for item in home.waiting:
-        body += _question(item, whole_)
+    for number, item in enumerate(home.waiting):
+        body += _question(item, whole_=number < seen)
     if home.running:
         body += [heading("Running in the background"), *_tasks(home.running)]
     if not home.waiting and not home.running:
@@ -86,7 +88,7 @@ def _notice(notice: str) -> list[Element]:
     return [line((whole(notice, _TOLD), True))] if notice else []
 
 
-def _question(item: Item, whole_: bool) -> list[Element]:
+def _question(item: Item, *, whole_: bool) -> list[Element]:
     assert isinstance(item.card, Card)
     card = revealed(item.card)
     about = [shorten(card.tool, _NAME), f"agent {shorten(card.agent, _NAME)}"]

@@ -130,7 +130,7 @@ class TeamsSurface:
         return await files.fetch(self._settings.cloud, reference, most)
 
     async def show_home(self, organisation: str, user: str) -> None:
-        """There is no home in Teams yet."""
+        """No list stays open in Teams: each is drawn when it is asked for."""
 
     async def members(self, organisation: str, group: str) -> frozenset[str]:
         place = place_of_group(organisation, group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import pytest
@@ -86,6 +87,15 @@ async def test_secrets_are_exact_for_who_decides_and_for_nobody_else(sqlite_db: 
         await one.mention()
         card = await one.card(TITLE)
         assert SECRET not in str(card.activity)
+        await one.card(TITLE, one.teams.personal("ben"))
+        await asyncio.sleep(0.3)  # until it is recorded, a click on it may come from anywhere
+        for verb in ("show", "open", "edit"):
+            forged = one.teams.invoked("ben", card, "Show everything")
+            forged["conversation"] |= {"id": one.teams.group, "conversationType": None}
+            forged["value"]["action"]["verb"] = verb
+            answer = await one.teams.deliver(forged)
+            assert answer.body["statusCode"] == 400
+            assert SECRET not in str(answer.body)
         view = (await one.teams.click("ben", card, "Show everything")).body["value"]
         assert SECRET in text_of(view)
         back = (await one.teams.click("ben", card, "Back")).body["value"]

@@ -117,6 +117,15 @@ def test_however_much_waits_teams_takes_it(value: str) -> None:
     assert "More" in buttons_of(shown)
 
 
+def test_where_there_is_no_room_for_all_the_first_ones_are_still_approved_in_the_list() -> None:
+    more: dict[str, Any] = {"remember": "yes", "standing": True, "editable": True}
+    one = card(arguments=(Argument("order", "x" * 500),), **more)
+    shown = drawn(*[one] * 10)
+    assert faults(shown) == []
+    assert buttons_of(shown).count("Approve") == 6
+    assert buttons_of(shown).count("Open") == 4
+
+
 def test_every_button_says_that_it_stands_on_a_list() -> None:
     shown = drawing.draw(
         Home(

@@ -92,7 +92,7 @@ def _call(number: int, card: Card, room: int) -> list[Element]:
     said = " ".join([*card.notices, *warnings(card)]) if card.open else card.outcome
     elements = [head | {"separator": True}]
     if said:
-        elements.append(subtle(plain(visible(said, keep=""), _TOLD)))
+        elements.append(subtle(plain(visible(said, keep=""), _TOLD)) | {"spacing": "None"})
     for text in _excerpt(card, room):
         elements.append(line((text, False)) | {"spacing": "None"})
     return elements

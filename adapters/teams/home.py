@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from adapters.teams import actions, cards, limits, standing, tasks
-from adapters.teams.approval import approve, decline
+from adapters.teams.approval import STANDING, approve, decline
 from adapters.teams.elements import (
     Element,
     adaptive,
@@ -96,12 +96,16 @@ def _question(item: Item, *, whole_: bool) -> list[Element]:
     elements = _titled(item, " · ".join(one for one in about if one))
     if not (whole_ and _seen(card)):
         open_ = execute(card.nonce, actions.OPEN, "Open", style="positive", home=True)
-        return [*elements, buttons([open_, decline(card, home=True)])]
+        return [*elements, buttons([open_, decline(card, home=True), *_thread(item)])]
     for one in card.arguments:
         elements.append(line((f"{one.name}:", True)))
         elements += lines(one.value)
-    elements += [subtle(shorten(one, _TOLD)) for one in card.notices]
-    return [*elements, buttons([*approve(card, home=True), decline(card, home=True)])]
+    notices = list(card.notices)
+    if card.remember is not None:
+        notices.append(f"“{STANDING}” means: {card.remember}.")
+    elements += [subtle(shorten(one, _TOLD)) for one in notices]
+    offered = [*approve(card, home=True), decline(card, home=True), *_thread(item)]
+    return [*elements, buttons(offered)]
 
 
 def _seen(card: Card) -> bool:
@@ -123,8 +127,9 @@ def _tasks(items: Sequence[Item]) -> list[Element]:
         about = f"agent {shorten(task.agent, _NAME)} · since {moment(item.since)}"
         elements += _titled(item, about)
         elements.append(line((f"⏳ {said} ({shorten(task.status, _NAME)})", False)))
-        if item.may and task.open:
-            elements.append(buttons([tasks.cancel(task, home=True)]))
+        offered = [tasks.cancel(task, home=True)] if item.may and task.open else []
+        if offered := [*offered, *_thread(item)]:
+            elements.append(buttons(offered))
     return elements
 
 
@@ -135,11 +140,14 @@ def _decided(item: Item) -> Element:
 
 
 def _titled(item: Item, about: str) -> list[Element]:
-    link: list[Element] = []
-    if item.link is not None:
-        link = [buttons([{"type": "Action.OpenUrl", "title": "Thread", "url": item.link}])]
     title = line((shorten(_line(item.card.title), _TITLE), True)) | {"separator": True}
-    return [title, subtle(_line(about)), *link]
+    return [title, subtle(_line(about)) | {"spacing": "None"}]
+
+
+def _thread(item: Item) -> list[Element]:
+    if item.link is None:
+        return []
+    return [{"type": "Action.OpenUrl", "title": "Thread", "url": item.link}]
 
 
 def _titles(home: Home) -> list[Element]:

@@ -60,7 +60,8 @@ def rules(home: Home) -> list[Element]:
     drawn = [heading("Standing rules")]
     for rule in home.rules:
         drawn.append(line((shorten(" ".join(rule.sentence.split()), _LINE), True)))
-        drawn.append(subtle(shorten(" ".join(rule.about.split()), _LINE)))
+        about = subtle(shorten(" ".join(rule.about.split()), _LINE))
+        drawn.append(about | {"spacing": "None"})
         offered: list[Element] = []
         if rule.link is not None:
             offered.append({"type": "Action.OpenUrl", "title": "Open", "url": rule.link})

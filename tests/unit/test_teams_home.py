@@ -143,7 +143,7 @@ def test_only_who_may_stops_a_task() -> None:
     assert "Cancel" not in buttons_of(shown)
     alone = drawing.running(Home(running=(item(task()),)))
     assert alone is not None
-    assert buttons_of(alone) == ["Thread", "Cancel"]
+    assert buttons_of(alone) == ["Cancel", "Thread"]
     assert drawing.running(Home()) is None
 
 

@@ -118,7 +118,7 @@ def test_however_much_waits_teams_takes_it(value: str) -> None:
 
 
 def test_where_there_is_no_room_for_all_the_first_ones_are_still_approved_in_the_list() -> None:
-    more = {"remember": "yes", "standing": True, "editable": True}
+    more: dict[str, Any] = {"remember": "yes", "standing": True, "editable": True}
     one = card(arguments=(Argument("order", "x" * 500),), **more)
     shown = drawn(*[one] * 10)
     assert faults(shown) == []

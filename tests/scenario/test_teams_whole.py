@@ -48,6 +48,7 @@ async def test_a_background_call_is_cancelled_from_the_status(sqlite_db: Databas
         await one.card("rollout")
         await slash(one, "ana", "status")
         shown = await whispered(one)
+        assert shown.activity["textFormat"] == "xml"  # its Markdown is drawn
         assert "rollout" in shown.activity["text"]
         assert "half way (working)" in text_of(shown.card or {})
         view = (await one.teams.click("ana", shown, "Cancel")).body["value"]

@@ -147,6 +147,13 @@ def test_only_who_may_stops_a_task() -> None:
     assert drawing.running(Home()) is None
 
 
+def test_only_who_may_ends_a_rule_or_makes_one() -> None:
+    theirs = drawing.draw(Home(rules=(rule(may=False), rule(id="rule_2"))))
+    assert buttons_of(theirs) == ["Revoke"]
+    assert button(theirs, "Revoke")["data"]["interlock"] == "rule_2"
+    assert buttons_of(drawing.draw(Home(maker=True))) == ["New rule"]
+
+
 def test_where_nothing_waits_it_says_how_to_begin_and_pages_are_turned() -> None:
     assert text_of(drawing.draw(Home())) == drawing.NOTHING
     middle = drawing.draw(Home(waiting=(item(SHORT),), page=2, pages=3))

@@ -96,7 +96,8 @@ class Clicks:
                 log.warning("A click on a button that is none of ours was ignored.")
                 return refused(_NOT_OURS)
             outcome = await handler(self._entry, pressed, actor)
-            if not pressed.home or outcome.refused or outcome.view is not None:
+            kept = outcome.refused and outcome.card is None  # nothing on the list has changed
+            if not pressed.home or kept or outcome.view is not None:
                 return outcome
             return Outcome(view=await home.listed(self._entry, pressed, actor, outcome.sentence))
         except Unknown as unknown:

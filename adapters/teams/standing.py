@@ -207,7 +207,7 @@ def _wish(pressed: Pressed, actor: Actor, answer: Mapping[str, Any], *, sure: bo
 
 async def _revoke(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
     sure = execute(pressed.nonce, actions.REVOKE_SURE, "Revoke", style="destructive", home=True)
-    back = execute(pressed.nonce, actions.BACK, "Back", home=True)
+    back = execute(pressed.nonce, actions.HOME, "Back", home=True)
     asked = [heading("Revoke this rule?"), *lines(_SURE, mono=False), buttons([sure, back])]
     return Outcome(view=adaptive(asked))
 

@@ -41,7 +41,10 @@ log = logging.getLogger(__name__)
 _UNKNOWN: Final = "Teams did not say who you are just now, so nothing was done: please try again."
 _UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
 _NOT_OURS: Final = "This button is none of this version of the bot."
-_LATER: Final = "It is being recorded; the card shows what came of it."
+_LATER: Final = (
+    "It takes a while: a decision is being recorded, and the card shows what came of it; if "
+    "something was to open, press again."
+)
 _NEWER: Final = "This client of Teams cannot show it: use a newer one, or a command (`@bot help`)."
 
 Body = dict[str, Any]
@@ -78,7 +81,8 @@ class Clicks:
         outcome = deciding.result()
         if not pressed.invoked:
             sentence = _NEWER if outcome.view is not None else outcome.sentence
-            if sentence and not isinstance(outcome.card, Card):  # which says it, for everybody
+            # What is decided on its own card, that says, for everybody.
+            if sentence and (pressed.home or not isinstance(outcome.card, Card)):
                 self._background.start(self._tell(pressed, sentence))
             return None
         if outcome.view is not None:
@@ -97,7 +101,7 @@ class Clicks:
                 return refused(_NOT_OURS)
             outcome = await handler(self._entry, pressed, actor)
             kept = outcome.refused and outcome.card is None  # nothing on the list has changed
-            if not pressed.home or kept or outcome.view is not None:
+            if not (pressed.home and pressed.invoked) or kept or outcome.view is not None:
                 return outcome
             return Outcome(view=await home.listed(self._entry, pressed, actor, outcome.sentence))
         except Unknown as unknown:

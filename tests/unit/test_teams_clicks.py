@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any, cast
 
-from adapters.teams import actions, standing
-from adapters.teams.events import Pressed
-from bot.surface import Actor, Entry, Place
+import pytest
+
+from adapters.teams import actions, limits, standing
+from adapters.teams.clicks import Clicks
+from adapters.teams.events import Person, Pressed
+from bot.background import Background
+from bot.surface import Actor, Entry, Home, Place, Response
 from storage.conversations import Conversation
 
 
@@ -31,3 +37,53 @@ async def test_back_from_the_end_of_a_rule_leads_to_the_list() -> None:
     sure, back = outcome.view["body"][-1]["actions"]
     assert sure["data"] == {"interlock": "rule_1", "do": "revoke_sure", "home": True}
     assert back["data"] == {"interlock": "rule_1", "do": "home", "home": True}
+
+
+class People:
+    async def actor(self, *_: object) -> None:
+        return None
+
+
+class Delivery:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    async def whisper(self, _: Place, __: str, sentence: str) -> None:
+        self.told.append(sentence)
+
+
+class Decided:
+    """Every decision counts."""
+
+    def __init__(self, *, slow: bool = False) -> None:
+        self.slow = slow
+
+    async def decide(self, _: object) -> Response:
+        return Response(done=True, sentence="Approved by ben.")
+
+    async def home(self, *_: object, **__: object) -> Home:
+        if self.slow:
+            await asyncio.Event().wait()
+        return Home()
+
+
+async def test_an_old_client_is_told_what_came_of_a_button_on_a_list() -> None:
+    delivery, background = Delivery(), Background()
+    clicks = Clicks(*cast(Any, (Decided(), delivery, People(), background)))
+    click = pressed(actions.APPROVE, "n", home=True)
+    click = replace(click, invoked=False, person=Person("ben", "29:b", "t"))
+    assert await clicks.press(click) is None
+    await background.finish(1)
+    assert delivery.told == ["Approved by ben."]
+
+
+async def test_who_waits_too_long_for_a_view_is_told_to_press_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "INVOKE_SECONDS", 0.01)
+    background = Background()
+    clicks = Clicks(*cast(Any, (Decided(slow=True), Delivery(), People(), background)))
+    answer = await clicks.press(pressed(actions.HOME, "home", home=True))
+    await background.finish(0)
+    assert answer is not None
+    assert "press again" in answer["value"]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
-from adapters.teams import actions, limits, standing
+from adapters.teams import actions, group, limits, standing
 from adapters.teams.clicks import Clicks
 from adapters.teams.events import Person, Pressed
 from bot.background import Background
+from bot.card import Argument, Card, CardState, Kind
+from bot.group import GroupCard
 from bot.surface import Actor, Entry, Home, Place, Response
 from storage.conversations import Conversation
 
@@ -87,3 +90,40 @@ async def test_who_waits_too_long_for_a_view_is_told_to_press_again(
     await background.finish(0)
     assert answer is not None
     assert "press again" in answer["value"]
+
+
+async def test_what_all_calls_of_a_group_are_is_drawn_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = GroupCard(nonce="n", version=1, title="2 calls", agent="ops", cards=(_card("n"),))
+    threads: list[int] = []
+    drawn = group.sure
+
+    def noting(*given: Any) -> Any:
+        threads.append(threading.get_ident())
+        return drawn(*given)
+
+    class Standing:
+        async def shown(self, *_: object, **__: object) -> GroupCard:
+            return asked
+
+    monkeypatch.setattr(group, "sure", noting)
+    ask = group.HANDLERS[actions.APPROVE_ALL]
+    click = pressed(actions.APPROVE_ALL, "n")
+    outcome = await ask(cast(Entry, Standing()), click, cast(Actor, None))
+    assert outcome.view is not None
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def _card(nonce: str) -> Card:
+    return Card(
+        nonce=nonce,
+        version=1,
+        kind=Kind.APPROVAL,
+        state=CardState.OPEN,
+        title="ops wants to run refund",
+        agent="ops",
+        tool="refund",
+        arguments=(Argument("order", "A1"),),
+    )

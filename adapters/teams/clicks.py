@@ -82,13 +82,16 @@ class Clicks:
         if not pressed.invoked:
             if outcome.view is not None:
                 outcome = refused(_NEWER)
-            if _untold(outcome):
+            if _untold(pressed, outcome):
                 self._background.start(self._tell(pressed, outcome.sentence))
             return None
         if outcome.view is not None:
             return _shown(outcome.view)
         if outcome.card is not None:
-            return _shown(await asyncio.to_thread(_drawn, outcome, outcome.card, pressed.place))
+            try:
+                return _shown(await asyncio.to_thread(_drawn, outcome, outcome.card, pressed.place))
+            except Exception:  # it is decided, whatever comes now
+                log.exception("A card could not be drawn for who pressed it.")
         return _refusal(outcome.sentence) if outcome.refused else _message(outcome.sentence)
 
     async def _guarded(self, pressed: Pressed) -> Outcome:
@@ -100,7 +103,8 @@ class Clicks:
                 log.warning("A click on a button that is none of ours was ignored.")
                 return refused(_NOT_OURS)
             outcome = await handler(self._entry, pressed, actor)
-            if not pressed.home or outcome.refused or outcome.view is not None:
+            kept = outcome.refused and outcome.card is None  # nothing on the list has changed
+            if not (pressed.home and pressed.invoked) or kept or outcome.view is not None:
                 return outcome
             return await self._listed(pressed, actor, outcome)
         except Unknown as unknown:
@@ -126,7 +130,7 @@ class Clicks:
 
     async def _tell_later(self, pressed: Pressed, deciding: asyncio.Task[Outcome]) -> None:
         outcome = await deciding
-        if pressed.verb not in actions.LOOKS and _untold(outcome):
+        if pressed.verb not in actions.LOOKS and _untold(pressed, outcome):
             await self._tell(pressed, outcome.sentence)
 
     async def _tell(self, pressed: Pressed, sentence: str) -> None:
@@ -136,9 +140,11 @@ class Clicks:
             log.warning("A person could not be told: %s", error)
 
 
-def _untold(outcome: Outcome) -> bool:
-    """Whether the person has yet to be told: the card of one question says it, for everybody."""
-    return bool(outcome.sentence) and (outcome.refused or not isinstance(outcome.card, Card))
+def _untold(pressed: Pressed, outcome: Outcome) -> bool:
+    """Whether the person has yet to be told: the card of one question says it, for everybody, but
+    stands elsewhere than a list."""
+    elsewhere = pressed.home or outcome.refused or not isinstance(outcome.card, Card)
+    return bool(outcome.sentence) and elsewhere
 
 
 def _drawn(outcome: Outcome, card: Card | GroupCard, place: Place) -> Body:

@@ -4,6 +4,7 @@ another call or like a decision."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -204,7 +205,7 @@ async def _ask(entry: Entry, pressed: Pressed, _: Actor) -> Outcome:
     if not isinstance(asked, GroupCard) or not asked.open:
         return refused(_GONE)
     verb = Verb.APPROVE if pressed.verb == actions.APPROVE_ALL else Verb.DECLINE
-    return Outcome(view=sure(asked, verb))
+    return Outcome(view=await asyncio.to_thread(sure, asked, verb))
 
 
 async def _asked_again(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:

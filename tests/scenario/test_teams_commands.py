@@ -157,6 +157,19 @@ async def test_a_list_in_another_chat_decides_what_stands_in_a_thread(sqlite_db:
     assert effects == ["A1", "B" * 2_000]
 
 
+async def test_what_somebody_else_settled_is_told_on_the_list(sqlite_db: Database) -> None:
+    asks = call("refund", order="A1")
+    async with product(sqlite_db, asks, "Done.", tools=[refunding([])]) as one:
+        await one.mention()
+        card = await one.card(TITLE)
+        shown = await listed(one, "ben")
+        await one.teams.click("ben", card, "Decline")
+        await one.reads("Done.")
+        view = (await one.teams.click("ben", shown, "Approve")).body["value"]
+        assert text_of(view).startswith("This was settled before. Declined by ben")
+        assert "Decided lately" in text_of(view)
+
+
 async def test_a_list_shows_what_this_person_may_decide_and_its_buttons_are_judged_anew(
     sqlite_db: Database,
 ) -> None:

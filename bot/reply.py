@@ -19,7 +19,7 @@ from storage.redact import mask
 
 ONE_MESSAGE = 2_500  # characters of a text that every surface takes as one message
 LIVE_SECONDS = 1.2  # between two edits of one message (platforms/slack.md 3.3)
-MESSAGES_LIMIT = 5  # that one answer may take; a longer one is attached as a file
+MESSAGES_LIMIT = 5  # that one answer may take, where a longer one can be attached as a file
 ANSWER_FILE = "answer.md"
 
 _ATTACHED = f"**This is only the beginning.** The whole answer is in the file {ANSWER_FILE} below."
@@ -47,7 +47,7 @@ async def parts_of(core: Core, chat: ChatRow, text: str) -> Parts:
     if surface is None:
         return Parts((clean,))
     parts = await asyncio.to_thread(surface.split, clean)
-    if len(parts) <= MESSAGES_LIMIT:
+    if len(parts) <= MESSAGES_LIMIT or not surface.takes_files:
         return Parts(tuple(parts))
     return Parts(tuple(surface.split(f"{parts[0].rstrip()}\n\n{_ATTACHED}")), whole=clean)
 

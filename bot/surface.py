@@ -359,13 +359,15 @@ class Together:
 class Surface(Protocol):
     """One adapter. Every method but `split`, `link` and `direct` raises DeliveryError. `together`:
     None where every approval has a card of its own. `statuses`: whether it shows what a chat is
-    doing; `keeps_homes`: whether home pages stay open there, so that they are drawn anew."""
+    doing; `keeps_homes`: whether home pages stay open there, so that they are drawn anew;
+    `takes_files`: whether files can be posted."""
 
     name: str
     pace: Pace
     together: Together | None
     statuses: bool
     keeps_homes: bool
+    takes_files: bool
 
     async def post(self, place: Place, content: Content, nonce: str) -> Posted:
         """Posts into the thread, or to the person (`direct`). `nonce` travels with it."""

@@ -6,19 +6,22 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import sqlite3
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert as pg_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
 Row = TypeVar("Row")
 
 SQLITE_BUSY_MS = 5_000
+_MODE_TRIES, _MODE_SECONDS = 40, 0.05
 _TABLES = 7_240_002  # the advisory lock of whoever makes tables
 POSTGRES_OPTIONS = (
     # A frozen process must not hold row locks (platforms/jobs.md, section 6).
@@ -148,7 +151,7 @@ class Database:
         def settings(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
             connection.isolation_level = None  # we begin transactions ourselves, below
             cursor = connection.cursor()
-            cursor.execute("PRAGMA journal_mode=WAL")
+            _write_ahead(cursor)
             cursor.execute("PRAGMA synchronous=FULL")  # a decision survives a power cut
             cursor.execute("PRAGMA foreign_keys=ON")
             cursor.execute(f"PRAGMA busy_timeout={SQLITE_BUSY_MS}")
@@ -195,6 +198,19 @@ class Database:
 
     async def close(self) -> None:
         await self.engine.dispose()
+
+
+def _write_ahead(cursor: DBAPICursor) -> None:
+    """SQLite waits for nobody when the mode of a file changes, which two processes may do that make
+    it at once."""
+    for _ in range(_MODE_TRIES):
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError:
+            time.sleep(_MODE_SECONDS)
+        else:
+            return
+    cursor.execute("PRAGMA journal_mode=WAL")
 
 
 @contextlib.contextmanager

@@ -44,6 +44,7 @@ class ConsoleSurface:
     together: Together | None = None
     statuses = False
     keeps_homes = False
+    takes_files = True
 
     def __init__(self, entry: Entry, *, user: str, thread: str, console: Console) -> None:
         self._entry = entry

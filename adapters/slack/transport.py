@@ -72,6 +72,7 @@ class SlackSurface:
     pace = Pace(interval=1.1, burst=3)
     together: Together | None = Together(above=4, size=group.MOST)
     keeps_homes = True
+    takes_files = True
     statuses = True
 
     def __init__(

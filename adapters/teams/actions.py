@@ -36,3 +36,10 @@ SELECT: Final = "select"  # the input of the selected calls
 
 HOME: Final = "home"  # a page of what waits for a person
 OPEN: Final = "open"  # the card of a question on that list
+
+LOOKS: Final = frozenset(  # that decide nothing
+    {
+        *(SHOW, BACK, EDIT, CHOOSE, CHOOSE_PREVIEW, NEW_RULE, RULE_PREVIEW, REVOKE),
+        *(APPROVE_ALL, DECLINE_ALL, HOME, OPEN),
+    }
+)

@@ -32,9 +32,3 @@ def decline(card: Card, *, home: bool = False) -> Element:
 def everything(card: Card, *, home: bool = False) -> Element:
     """Leads to the pages of all that the card says."""
     return execute(card.nonce, actions.SHOW, EVERYTHING, page=1, home=home)
-
-
-def back(nonce: str, *, home: bool = False, page: int = 0) -> Element:
-    """From what only the clicker sees to what stands there."""
-    verb = actions.HOME if home else actions.BACK
-    return execute(nonce, verb, "Back", home=home, page=page)

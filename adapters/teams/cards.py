@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from adapters.teams import actions, forms, group, limits, tasks
-from adapters.teams.approval import EVERYTHING, STANDING, approve, back, decline, everything
+from adapters.teams.approval import EVERYTHING, STANDING, approve, decline, everything
 from adapters.teams.elements import (
     MARKS,
     TYPE,
     Element,
     adaptive,
+    back,
     buttons,
     execute,
     heading,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
 from adapters.teams import (
+    actions,
     cards,
     decisions,
     edits,
@@ -42,6 +43,7 @@ _UNKNOWN: Final = "Teams did not say who you are just now, so nothing was done: 
 _UNDECIDED: Final = "The database is not answering, so nothing was decided: please try again."
 _NOT_OURS: Final = "This button is none of this version of the bot."
 _LATER: Final = "It is being recorded; the card shows what came of it."
+_SLOW: Final = "That took longer than Teams waits: please press it again."
 _NEWER: Final = "This client of Teams cannot show it: use a newer one, or a command (`@bot help`)."
 
 Body = dict[str, Any]
@@ -74,17 +76,22 @@ class Clicks:
         done, _ = await asyncio.wait({deciding}, timeout=limits.INVOKE_SECONDS)
         if not done:
             self._background.start(self._tell_later(pressed, deciding))
-            return _message(_LATER) if pressed.invoked else None
+            slow = _SLOW if pressed.verb in actions.LOOKS else _LATER
+            return _message(slow) if pressed.invoked else None
         outcome = deciding.result()
         if not pressed.invoked:
-            sentence = _NEWER if outcome.view is not None else outcome.sentence
-            if sentence and not isinstance(outcome.card, Card):  # which says it, for everybody
-                self._background.start(self._tell(pressed, sentence))
+            if outcome.view is not None:
+                outcome = refused(_NEWER)
+            if _untold(pressed, outcome):
+                self._background.start(self._tell(pressed, outcome.sentence))
             return None
         if outcome.view is not None:
             return _shown(outcome.view)
         if outcome.card is not None:
-            return _shown(await asyncio.to_thread(_drawn, outcome, outcome.card, pressed.place))
+            try:
+                return _shown(await asyncio.to_thread(_drawn, outcome, outcome.card, pressed.place))
+            except Exception:  # it is decided, whatever comes now
+                log.exception("A card could not be drawn for who pressed it.")
         return _refusal(outcome.sentence) if outcome.refused else _message(outcome.sentence)
 
     async def _guarded(self, pressed: Pressed) -> Outcome:
@@ -96,7 +103,8 @@ class Clicks:
                 log.warning("A click on a button that is none of ours was ignored.")
                 return refused(_NOT_OURS)
             outcome = await handler(self._entry, pressed, actor)
-            if not pressed.home or outcome.refused or outcome.view is not None:
+            kept = outcome.refused and outcome.card is None  # nothing on the list has changed
+            if not (pressed.home and pressed.invoked) or kept or outcome.view is not None:
                 return outcome
             return await self._listed(pressed, actor, outcome)
         except Unknown as unknown:
@@ -122,7 +130,7 @@ class Clicks:
 
     async def _tell_later(self, pressed: Pressed, deciding: asyncio.Task[Outcome]) -> None:
         outcome = await deciding
-        if outcome.refused:
+        if pressed.verb not in actions.LOOKS and _untold(pressed, outcome):
             await self._tell(pressed, outcome.sentence)
 
     async def _tell(self, pressed: Pressed, sentence: str) -> None:
@@ -130,6 +138,13 @@ class Clicks:
             await self._delivery.whisper(pressed.place, pressed.person.user, sentence)
         except DeliveryError as error:
             log.warning("A person could not be told: %s", error)
+
+
+def _untold(pressed: Pressed, outcome: Outcome) -> bool:
+    """Whether the person has yet to be told: the card of one question says it, for everybody, but
+    stands elsewhere than a list."""
+    elsewhere = pressed.home or outcome.refused or not isinstance(outcome.card, Card)
+    return bool(outcome.sentence) and elsewhere
 
 
 def _drawn(outcome: Outcome, card: Card | GroupCard, place: Place) -> Body:

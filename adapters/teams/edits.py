@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Final
 
 from adapters.teams import actions, forms, limits
-from adapters.teams.approval import back
 from adapters.teams.elements import (
     Element,
     adaptive,
+    back,
     buttons,
     execute,
     heading,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from adapters.teams import limits
+from adapters.teams import actions, limits
 from adapters.teams.events import HOME, NONCE, PAGE, VERB
 from adapters.teams.text import plain, shorten
 from bot.card import CardState
@@ -102,5 +102,10 @@ def execute(
     return {"type": "Action.Execute", "verb": verb} | rest | {"fallback": submit}
 
 
-def buttons(actions: list[Element]) -> Element:
-    return {"type": "ActionSet", "actions": actions}
+def back(nonce: str, *, home: bool = False) -> Element:
+    """From what only the clicker sees to what stands there: the card, or the list."""
+    return execute(nonce, actions.HOME if home else actions.BACK, "Back", home=home)
+
+
+def buttons(shown: list[Element]) -> Element:
+    return {"type": "ActionSet", "actions": shown}

@@ -232,7 +232,7 @@ def _pressed(
         root = message  # the card itself begins the thread
     return Pressed(
         verb=verb,
-        nonce=nonce,
+        nonce=storable(nonce),
         inputs={key: storable(one) if isinstance(one, str) else one for key, one in data.items()},
         conversation=conversation,
         place=_place(conversation, root),

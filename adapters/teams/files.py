@@ -6,20 +6,20 @@ without a token, at SharePoint alone."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-import aiohttp
 from yarl import URL
 
 from adapters.teams.clouds import Cloud
+from bot import http
 from bot.surface import DeliveryError
 
 SECONDS: Final = 60.0  # for one file
 NOT_GIVEN: Final = (
     "Teams gives a bot only files that are attached, not pasted, in its chat with one person"
 )
-_CHUNK: Final = 64 * 1024
 
 
 async def fetch(cloud: Cloud, reference: Mapping[str, Any], most: int) -> bytes:
@@ -36,9 +36,15 @@ async def fetch(cloud: Cloud, reference: Mapping[str, Any], most: int) -> bytes:
     if not trusted:
         raise DeliveryError("it is kept outside of SharePoint", permanent=True)
     try:
-        return await _download(url, most)
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-        raise DeliveryError(f"SharePoint did not give it ({type(error).__name__})") from None
+        async with asyncio.timeout(SECONDS):
+            answer = await http.get(told, most=most, seconds=SECONDS)
+    except (http.HttpError, TimeoutError) as error:
+        raise DeliveryError(f"SharePoint did not give it ({error})") from None
+    except http.TooLarge:
+        raise DeliveryError(f"it is larger than {most // 1_000_000} MB", permanent=True) from None
+    if answer.status != 200:
+        raise _refused(answer)
+    return answer.body
 
 
 def is_file_host(url: URL, cloud: Cloud) -> bool:
@@ -47,28 +53,12 @@ def is_file_host(url: URL, cloud: Cloud) -> bool:
     return plain and (url.host or "").endswith(f".{cloud.files}")
 
 
-async def _download(url: URL, most: int) -> bytes:
-    timeout = aiohttp.ClientTimeout(total=SECONDS)
-    async with (
-        aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session,
-        session.get(url, allow_redirects=False) as answer,
-    ):
-        if answer.status != 200:
-            raise _refused(answer)
-        data = bytearray()
-        async for chunk in answer.content.iter_chunked(_CHUNK):
-            data += chunk
-            if len(data) > most:
-                raise DeliveryError(f"it is larger than {most // 1_000_000} MB", permanent=True)
-        return bytes(data)
-
-
-def _refused(answer: aiohttp.ClientResponse) -> DeliveryError:
+def _refused(answer: http.Answer) -> DeliveryError:
     match answer.status:
         case 401 | 403 | 404 | 410:
             return DeliveryError("it is not there any more; attach it again", permanent=True)
         case 429:
-            wait = answer.headers.get("Retry-After", "")
+            wait = answer.headers.get("retry-after", "")
             seconds = float(wait) if wait.isascii() and wait.isdigit() else 30.0
             return DeliveryError("SharePoint asked to wait", retry_after=seconds)
         case status:

@@ -4,6 +4,7 @@ another call or like a decision."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from adapters.teams.elements import (
     MARKS,
     Element,
     adaptive,
+    back,
     buttons,
     execute,
     heading,
@@ -91,7 +93,7 @@ def _call(number: int, card: Card, room: int) -> list[Element]:
     said = " ".join([*card.notices, *warnings(card)]) if card.open else card.outcome
     elements = [head | {"separator": True}]
     if said:
-        elements.append(subtle(plain(visible(said, keep=""), _TOLD)))
+        elements.append(subtle(plain(visible(said, keep=""), _TOLD)) | {"spacing": "None"})
     for text in _excerpt(card, room):
         elements.append(line((text, False)) | {"spacing": "None"})
     return elements
@@ -169,15 +171,15 @@ def sure(asked: GroupCard, verb: Verb) -> Element:
         what,
         style="positive" if approving else "destructive",
     )
-    back = execute(asked.nonce, actions.BACK, "Back")
+    ending = buttons([decide, back(asked.nonce)])
     for room in _ROOMS:
         body = [heading(f"{what}?"), line((told, False))]
         for number, card in enumerate(asked.cards, 1):
             body += _call(number, card, room) if card in calls else []
-        drawn = adaptive([*body, buttons([decide, back])])
+        drawn = adaptive([*body, ending])
         if size(drawn) <= limits.CARD_BYTES:
             return drawn
-    return adaptive([heading(f"{what}?"), line((told, False)), buttons([decide, back])])
+    return adaptive([heading(f"{what}?"), line((told, False)), ending])
 
 
 def _s(calls: Sequence[Card]) -> str:
@@ -203,7 +205,7 @@ async def _ask(entry: Entry, pressed: Pressed, _: Actor) -> Outcome:
     if not isinstance(asked, GroupCard) or not asked.open:
         return refused(_GONE)
     verb = Verb.APPROVE if pressed.verb == actions.APPROVE_ALL else Verb.DECLINE
-    return Outcome(view=sure(asked, verb))
+    return Outcome(view=await asyncio.to_thread(sure, asked, verb))
 
 
 async def _asked_again(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:

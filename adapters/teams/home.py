@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from adapters.teams import actions, cards, limits, standing, tasks
-from adapters.teams.approval import approve, decline
+from adapters.teams.approval import STANDING, approve, decline
 from adapters.teams.elements import (
     Element,
     adaptive,
@@ -45,9 +45,10 @@ _MORE_RULES: Final = "The command “rules” lists the standing rules."
 
 def draw(home: Home, notice: str = "") -> Element:
     """The list, with a sentence for the person at its top. Where it would be more than a card
-    takes, every question is shown by its title and opened by its button."""
-    for whole_, rules in ((True, True), (False, True), (False, False)):
-        drawn = adaptive(_body(home, notice, whole_=whole_, rules=rules))
+    takes, the later questions are shown by their titles and opened by their buttons."""
+    count = len(home.waiting)
+    for seen, rules in ((count, True), (count * 2 // 3, True), (0, True), (0, False)):
+        drawn = adaptive(_body(home, notice, seen=seen, rules=rules))
         if size(drawn) <= limits.CARD_BYTES:
             return drawn
     return adaptive([*_notice(notice), *_titles(home), *_turns(home)])
@@ -61,14 +62,15 @@ def running(home: Home) -> Element | None:
     return drawn if size(drawn) <= limits.CARD_BYTES else None
 
 
-def _body(home: Home, notice: str, *, whole_: bool, rules: bool) -> list[Element]:
+def _body(home: Home, notice: str, *, seen: int, rules: bool) -> list[Element]:
+    """`seen`: so many of the questions may be decided in the list."""
     body = _notice(notice)
     if home.refusal:
         return [*body, line((whole(home.refusal, _TOLD), False))]
     if home.waiting:
         body.append(heading("Waiting for you"))
-    for item in home.waiting:
-        body += _question(item, whole_)
+    for number, item in enumerate(home.waiting):
+        body += _question(item, whole_=number < seen)
     if home.running:
         body += [heading("Running in the background"), *_tasks(home.running)]
     if not home.waiting and not home.running:
@@ -86,7 +88,7 @@ def _notice(notice: str) -> list[Element]:
     return [line((whole(notice, _TOLD), True))] if notice else []
 
 
-def _question(item: Item, whole_: bool) -> list[Element]:
+def _question(item: Item, *, whole_: bool) -> list[Element]:
     assert isinstance(item.card, Card)
     card = revealed(item.card)
     about = [shorten(card.tool, _NAME), f"agent {shorten(card.agent, _NAME)}"]
@@ -94,12 +96,16 @@ def _question(item: Item, whole_: bool) -> list[Element]:
     elements = _titled(item, " · ".join(one for one in about if one))
     if not (whole_ and _seen(card)):
         open_ = execute(card.nonce, actions.OPEN, "Open", style="positive", home=True)
-        return [*elements, buttons([open_, decline(card, home=True)])]
+        return [*elements, buttons([open_, decline(card, home=True), *_thread(item)])]
     for one in card.arguments:
         elements.append(line((f"{one.name}:", True)))
         elements += lines(one.value)
-    elements += [subtle(shorten(one, _TOLD)) for one in card.notices]
-    return [*elements, buttons([*approve(card, home=True), decline(card, home=True)])]
+    notices = list(card.notices)
+    if card.remember is not None:
+        notices.append(f"“{STANDING}” means: {card.remember}.")
+    elements += [subtle(shorten(one, _TOLD)) for one in notices]
+    offered = [*approve(card, home=True), decline(card, home=True), *_thread(item)]
+    return [*elements, buttons(offered)]
 
 
 def _seen(card: Card) -> bool:
@@ -121,8 +127,9 @@ def _tasks(items: Sequence[Item]) -> list[Element]:
         about = f"agent {shorten(task.agent, _NAME)} · since {moment(item.since)}"
         elements += _titled(item, about)
         elements.append(line((f"⏳ {said} ({shorten(task.status, _NAME)})", False)))
-        if item.may and task.open:
-            elements.append(buttons([tasks.cancel(task, home=True)]))
+        offered = [tasks.cancel(task, home=True)] if item.may and task.open else []
+        if offered := [*offered, *_thread(item)]:
+            elements.append(buttons(offered))
     return elements
 
 
@@ -133,11 +140,14 @@ def _decided(item: Item) -> Element:
 
 
 def _titled(item: Item, about: str) -> list[Element]:
-    link: list[Element] = []
-    if item.link is not None:
-        link = [buttons([{"type": "Action.OpenUrl", "title": "Thread", "url": item.link}])]
     title = line((shorten(_line(item.card.title), _TITLE), True)) | {"separator": True}
-    return [title, subtle(_line(about)), *link]
+    return [title, subtle(_line(about)) | {"spacing": "None"}]
+
+
+def _thread(item: Item) -> list[Element]:
+    if item.link is None:
+        return []
+    return [{"type": "Action.OpenUrl", "title": "Thread", "url": item.link}]
 
 
 def _titles(home: Home) -> list[Element]:

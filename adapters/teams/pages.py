@@ -11,8 +11,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from adapters.teams import actions, limits
-from adapters.teams.approval import STANDING, approve, back, decline
-from adapters.teams.elements import Element, adaptive, buttons, execute, heading, line, lines, size
+from adapters.teams.approval import STANDING, approve, decline
+from adapters.teams.elements import (
+    Element,
+    adaptive,
+    back,
+    buttons,
+    execute,
+    heading,
+    line,
+    lines,
+    size,
+)
 from adapters.teams.events import Pressed
 from adapters.teams.outcome import Handler, Outcome, refused
 from adapters.teams.text import shorten

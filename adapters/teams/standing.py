@@ -13,6 +13,7 @@ from adapters.teams import actions, forms, limits
 from adapters.teams.elements import (
     Element,
     adaptive,
+    back,
     buttons,
     execute,
     heading,
@@ -59,7 +60,8 @@ def rules(home: Home) -> list[Element]:
     drawn = [heading("Standing rules")]
     for rule in home.rules:
         drawn.append(line((shorten(" ".join(rule.sentence.split()), _LINE), True)))
-        drawn.append(subtle(shorten(" ".join(rule.about.split()), _LINE)))
+        about = subtle(shorten(" ".join(rule.about.split()), _LINE))
+        drawn.append(about | {"spacing": "None"})
         offered: list[Element] = []
         if rule.link is not None:
             offered.append({"type": "Action.OpenUrl", "title": "Open", "url": rule.link})
@@ -77,7 +79,12 @@ def rules(home: Home) -> list[Element]:
 def _form(pressed: Pressed, form: Form, title: str, about: str, verb: str) -> Outcome:
     shown, there = forms.elements(form.fields, open_=True, room=_ROOM)
     ask = execute(pressed.nonce, verb, "Preview", style="positive", inputs=True, home=pressed.home)
-    body = [heading(title), *lines(about, mono=False), *shown, buttons([ask, _back(pressed)])]
+    body = [
+        heading(title),
+        *lines(about, mono=False),
+        *shown,
+        buttons([ask, back(pressed.nonce, home=pressed.home)]),
+    ]
     view = adaptive(body)
     return Outcome(view=view) if there and size(view) <= limits.CARD_BYTES else refused(_TOO_LONG)
 
@@ -98,11 +105,6 @@ def _promise(
     ]
     view = adaptive(body)
     return Outcome(view=view) if size(view) <= limits.CARD_BYTES else refused(_TOO_MUCH)
-
-
-def _back(pressed: Pressed) -> Element:
-    verb = actions.HOME if pressed.home else actions.BACK
-    return execute(pressed.nonce, verb, "Back", home=pressed.home)
 
 
 # --- What came back
@@ -207,8 +209,11 @@ def _wish(pressed: Pressed, actor: Actor, answer: Mapping[str, Any], *, sure: bo
 
 async def _revoke(entry: Entry, pressed: Pressed, actor: Actor) -> Outcome:
     sure = execute(pressed.nonce, actions.REVOKE_SURE, "Revoke", style="destructive", home=True)
-    back = execute(pressed.nonce, actions.BACK, "Back", home=True)
-    asked = [heading("Revoke this rule?"), *lines(_SURE, mono=False), buttons([sure, back])]
+    asked = [
+        heading("Revoke this rule?"),
+        *lines(_SURE, mono=False),
+        buttons([sure, back(pressed.nonce, home=True)]),
+    ]
     return Outcome(view=adaptive(asked))
 
 

@@ -79,6 +79,7 @@ class TeamsSurface:
     together: Together | None = group.TOGETHER
     statuses = True
     keeps_homes = False
+    takes_files = False  # without Graph a bot attaches none in a channel
 
     def __init__(
         self, settings: TeamsSettings, entry: Entry, clock: Clock, database: Database
@@ -129,7 +130,7 @@ class TeamsSurface:
         return await files.fetch(self._settings.cloud, reference, most)
 
     async def show_home(self, organisation: str, user: str) -> None:
-        """There is no home in Teams yet."""
+        """No list stays open in Teams: each is drawn when it is asked for."""
 
     async def members(self, organisation: str, group: str) -> frozenset[str]:
         place = place_of_group(organisation, group)

@@ -51,6 +51,7 @@ class MemorySurface:
     directs: bool = False
     statuses: bool = False
     keeps_homes: bool = True
+    takes_files: bool = True
     shows: list[tuple[Place, Status]] = field(default_factory=list)
     thread: Earlier | Exception = field(default_factory=lambda: Earlier(()))
     files: dict[str, bytes | Exception] = field(default_factory=dict)

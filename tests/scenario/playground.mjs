@@ -29,7 +29,8 @@ try {
   await seen("Approved by Ana");
   await seen("Write anything to see a form next.");
   await page.screenshot({ path: `${out}/approved.png` });
-  await mention(page.getByRole("textbox").last(), "go on");
+  // The first begins a thread, the second answers in the newest one; below stands the welcome.
+  await mention(page.getByRole("textbox").nth(1), "go on");
   await button("Send").waitFor();
   await page.screenshot({ path: `${out}/form.png` });
   await page.getByRole("radio", { name: "High" }).click();

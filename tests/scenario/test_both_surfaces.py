@@ -20,6 +20,7 @@ from tests.fakes.model import call
 from tests.fakes.slack import buttons_of as slack_buttons
 from tests.fakes.slack import text_of
 from tests.fakes.teams import FakeTeams, Shown, buttons_of
+from tests.fakes.teams.cards import elements
 from tests.scenario import slack_product, teams_world
 from tests.scenario.slack_product import ANA, BEN, OPS
 from tests.scenario.teams_world import entra
@@ -45,7 +46,7 @@ class Both:
     slack: slack_product.Product
     teams: FakeTeams
 
-    async def copy(self, who: str) -> Shown:
+    async def copy(self, who: str, title: str = TITLE) -> Shown:
         """The card in somebody's own chat of Teams."""
         place = self.teams.personal(who)
         return await self.teams.until(
@@ -53,7 +54,7 @@ class Both:
                 (
                     one
                     for one in self.teams.in_thread(place)
-                    if TITLE in one.text and one.card and buttons_of(one.card)
+                    if title in one.text and one.card and buttons_of(one.card)
                 ),
                 None,
             )
@@ -77,7 +78,11 @@ class Both:
 
 @asynccontextmanager
 async def both(
-    db: Database, approvers: Sequence[str], *steps: Any, quorum: int = 1
+    db: Database,
+    approvers: Sequence[str],
+    *steps: Any,
+    quorum: int = 1,
+    expires_after: float | None = None,
 ) -> AsyncIterator[Both]:
     RAN.clear()
     given = steps or (call("refund", order="A1"), "Done.")
@@ -92,7 +97,8 @@ async def both(
             teams_world.person(who, teams) if who in teams.people else f"slack:T1/{who}"
             for who in approvers
         )
-        one.core.policies = Policies([Policy(name="ops", approvers=named, quorum=quorum)])
+        ops = Policy(name="ops", approvers=named, quorum=quorum, expires_after=expires_after)
+        one.core.policies = Policies([ops])
         here = teams.activity("ana", teams.channel, type="installationUpdate", action="add")
         assert (await teams.deliver(here)).status == 200
         yield Both(one, teams)
@@ -159,3 +165,42 @@ async def test_nobody_approves_their_own_by_their_other_account(sqlite_db: Datab
         await on.teams.click("ben", await on.copy("ben"), "Approve")
         await on.slack.reads("Done.")
         assert RAN == ["A1"]
+
+
+async def test_calls_of_one_card_in_slack_are_decided_in_teams(sqlite_db: Database) -> None:
+    asks = [call("refund", order=f"A{number}") for number in range(7)]
+    async with both(sqlite_db, ["ben"], asks, "Done.") as on:
+        await on.slack.mention()
+        card = await on.slack.card("ops wants to run 7 calls")
+        copy = await on.copy("ben", "ops wants to run 7 calls")
+        await on.teams.until(lambda: len(buttons_of(copy.card or {})) == 11)
+        choices = next(o for o in elements(copy.card) if o["type"] == "Input.ChoiceSet")["choices"]
+        two = {"select": ",".join(one["value"] for one in choices[:2])}
+        await on.teams.click("ben", copy, "Approve selected", two)
+        await on.teams.until(lambda: sorted(RAN) == ["A0", "A1"])
+        await on.teams.until(lambda: "Decline all 5" in buttons_of(copy.card or {}))
+        await on.teams.click("ben", copy, "Decline all 5")
+        await on.teams.click("ben", copy, "Decline 5 calls")
+        await on.slack.reads("Done.")
+        await on.slack_says(card, "Declined by")
+        assert sorted(RAN) == ["A0", "A1"]
+        await on.teams.until(lambda: buttons_of(copy.card or {}) == [])
+        assert (copy.text.count("Approved by ben"), copy.text.count("Declined by ben")) == (2, 5)
+
+
+async def test_where_nobody_decides_in_time_both_close(sqlite_db: Database) -> None:
+    async with both(sqlite_db, ["ben", BEN], expires_after=2.0) as on:
+        await on.slack.mention()
+        card, copy = await on.slack.card(TITLE), await on.copy("ben")
+        pressed = on.teams.invoked("ben", copy, "Approve")
+        await on.slack.reads("Done.")
+        await on.slack.slack.until(
+            lambda: any(
+                one["ts"] == card["ts"] and "Expired on" in text_of(one)
+                for one in on.slack.thread()
+            )
+        )
+        await on.teams.until(lambda: buttons_of(copy.card or {}) == ["Ask again"])
+        assert "Expired on" in copy.text
+        assert "Expired on" in str((await on.teams.deliver(pressed)).body)
+        assert RAN == []

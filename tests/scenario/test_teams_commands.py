@@ -56,12 +56,12 @@ async def test_a_slash_command_is_answered_to_who_gave_it(sqlite_db: Database) -
     async with product(sqlite_db, call("refund", order="A1"), tools=[refunding([])]) as one:
         await one.mention()
         await one.card(TITLE)
-        before = len(one.teams.messages)
+        before = len(one.teams.in_thread(one.thread))
         await slash(one, "cyn", "status")
         answer = await whispered(one)
         assert answer.seen_by == one.teams.people["cyn"].member
         assert "refund" in answer.text
-        assert len(one.teams.messages) == before
+        assert len(one.teams.in_thread(one.thread)) == before
 
 
 async def test_what_is_no_command_begins_no_chat_where_nobody_sees_it(sqlite_db: Database) -> None:
@@ -108,7 +108,7 @@ async def test_a_question_is_approved_in_the_list_and_the_list_is_drawn_anew(
         assert "Decided lately" in text_of(view)
         await one.reads("Done.")
         assert effects == ["A1"]
-        assert "Approved by ben" in card.text
+        await one.teams.until(lambda: "Approved by ben" in card.text)
         async with sqlite_db.read() as tx:  # Teams keeps no page open that would be drawn anew
             assert await tx.value(sa.select(sa.func.count()).select_from(schema.homes)) == 0
 
@@ -131,6 +131,43 @@ async def test_what_was_decided_is_not_said_to_be_lost_where_the_list_cannot_be_
         assert answer.body["value"].startswith("Approved by ben on")
         await one.reads("Done.")
     assert effects == ["A1"]
+
+
+async def test_a_list_in_another_chat_decides_what_stands_in_a_thread(sqlite_db: Database) -> None:
+    effects: list[str] = []
+    asks = call("refund", order="A1")
+    steps = asks, "Once.", call("refund", order="B" * 2_000), "Twice."
+    async with product(sqlite_db, *steps, tools=[refunding(effects)]) as one:
+        await one.mention()
+        await one.card(TITLE)
+        await slash(one, "ben", "pending", one.teams.group)
+        shown = await whispered(one)
+        approved = (await one.teams.click("ben", shown, "Approve")).body["value"]
+        assert text_of(approved).startswith("Approved by ben on")
+        await one.reads("Once.")
+
+        await one.teams.say("ana", one.thread, "<at>Interlock</at> again")
+        await one.card(TITLE)
+        await slash(one, "ben", "pending", one.teams.group)
+        shown = await whispered(one, 2)
+        await one.teams.click("ben", shown, "Open")
+        approved = (await one.teams.click("ben", shown, "Approve")).body["value"]
+        assert text_of(approved).startswith("Approved by ben on")
+        await one.reads("Twice.")
+    assert effects == ["A1", "B" * 2_000]
+
+
+async def test_what_somebody_else_settled_is_told_on_the_list(sqlite_db: Database) -> None:
+    asks = call("refund", order="A1")
+    async with product(sqlite_db, asks, "Done.", tools=[refunding([])]) as one:
+        await one.mention()
+        card = await one.card(TITLE)
+        shown = await listed(one, "ben")
+        await one.teams.click("ben", card, "Decline")
+        await one.reads("Done.")
+        view = (await one.teams.click("ben", shown, "Approve")).body["value"]
+        assert text_of(view).startswith("This was settled before. Declined by ben")
+        assert "Decided lately" in text_of(view)
 
 
 async def test_a_list_shows_what_this_person_may_decide_and_its_buttons_are_judged_anew(
@@ -176,6 +213,19 @@ async def test_a_long_one_is_opened_read_and_approved_and_back_leads_to_the_list
     assert len(effects) == 1
 
 
+async def test_more_than_a_page_of_questions_is_reached_by_turning(sqlite_db: Database) -> None:
+    asks = [call("refund", order=f"A{number:02}") for number in range(12)]
+    async with product(sqlite_db, asks, tools=[refunding([])]) as one:
+        await one.mention()
+        await one.card("wants to run")
+        shown = await listed(one, "ben")
+        assert buttons_of(shown.card or {}).count("Decline") == 10
+        second = (await one.teams.click("ben", shown, "More")).body["value"]
+        assert buttons_of(second).count("Decline") == 2
+        first = (await one.teams.click("ben", shown, "Earlier")).body["value"]
+        assert buttons_of(first).count("Decline") == 10
+
+
 async def test_a_form_is_answered_from_the_list(sqlite_db: Database) -> None:
     from bot.field import Field, FieldType
 
@@ -211,6 +261,9 @@ async def test_a_command_that_comes_twice_is_answered_once(sqlite_db: Database) 
 async def test_the_bot_says_once_what_it_is_for_where_it_was_added(sqlite_db: Database) -> None:
     async with product(sqlite_db, "Hello.") as one:
         added = {"type": "installationUpdate", "action": "add"}
+        person_came = {"type": "conversationUpdate", "membersAdded": [{"id": "29:somebody"}]}
+        alone = one.teams.personal("cyn")
+        await one.teams.deliver(one.teams.activity("cyn", alone, **person_came))
         came = {"type": "conversationUpdate", "membersAdded": [{"id": BOT}]}
         for given in (added, came, added):
             sent = one.teams.activity("ana", one.teams.group, **given)
@@ -222,6 +275,7 @@ async def test_the_bot_says_once_what_it_is_for_where_it_was_added(sqlite_db: Da
         await one.teams.deliver(one.teams.activity("ana", one.teams.channel, **came))
         await one.reads("<p>Hello.</p>")
         assert one.count("Hello! Mention me") == 2
+        assert one.teams.in_thread(alone) == []
 
 
 async def test_a_thread_of_a_channel_has_an_address(sqlite_db: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import pytest
@@ -61,10 +62,12 @@ async def test_a_long_call_is_read_page_by_page_and_approved_on_the_last(
         assert "can read all of this" in answer.body["value"]["message"]
         view = (await one.teams.click("ben", card, "Show everything")).body["value"]
         read = text_of(view)
-        while "More" in buttons_of(view):
+        for number in range(2, int(read.split("\n")[1].removeprefix("Page 1 of ")) + 1):
             assert "Approve" in buttons_of(view)
             view = (await one.teams.click("ben", card, "More")).body["value"]
+            assert f"\nPage {number} of" in text_of(view)
             read += text_of(view)
+        assert "More" not in buttons_of(view)
         for number in range(5_000):
             assert f"{number:05}" in read
         back = await one.teams.click("ben", card, "Back")
@@ -86,6 +89,15 @@ async def test_secrets_are_exact_for_who_decides_and_for_nobody_else(sqlite_db: 
         await one.mention()
         card = await one.card(TITLE)
         assert SECRET not in str(card.activity)
+        await one.card(TITLE, one.teams.personal("ben"))
+        await asyncio.sleep(0.3)  # until it is recorded, a click on it may come from anywhere
+        for verb in ("show", "open", "edit"):
+            forged = one.teams.invoked("ben", card, "Show everything")
+            forged["conversation"] |= {"id": one.teams.group, "conversationType": None}
+            forged["value"]["action"]["verb"] = verb
+            answer = await one.teams.deliver(forged)
+            assert answer.body["statusCode"] == 400
+            assert SECRET not in str(answer.body)
         view = (await one.teams.click("ben", card, "Show everything")).body["value"]
         assert SECRET in text_of(view)
         back = (await one.teams.click("ben", card, "Back")).body["value"]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
 from adapters.teams import limits
-from bot.surface import DeliveryError
+from bot.surface import DeliveryError, Response
+from bot.tool import tool
+from storage import audit
+from storage.database import Database
+from tests.fakes.model import call as model_call
 from tests.fakes.teams import Entra
-from tests.scenario.teams_world import entra
-from tests.scenario.test_teams_adapter import SETTLED, World, world
+from tests.scenario.teams_world import entra, product
+from tests.scenario.test_teams_adapter import APPROVAL, SETTLED, World, world
 
 __all__ = ["entra", "world"]
 pytestmark = pytest.mark.usefixtures("entra")
@@ -74,3 +81,70 @@ async def test_a_message_or_conversation_that_is_gone_is_given_up(
     with pytest.raises(DeliveryError) as failed:
         await world.posted(nonce="p3")
     assert failed.value.permanent or failed.value.unreachable
+
+
+async def slow(
+    world: World, monkeypatch: pytest.MonkeyPatch, button: str, answer: Response | None
+) -> str:
+    """What is answered at once to a press that takes longer than Teams waits."""
+    monkeypatch.setattr(limits, "INVOKE_SECONDS", 0.05)
+    shown = await world.posted(replace(APPROVAL, editable=True))
+    go = asyncio.Event()
+    world.entry.pause, world.entry.answer = go.wait, answer
+    said = await world.teams.click("ben", shown, button)
+    go.set()
+    return str(said.body["value"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Response(done=True, sentence="Approved by ben.", card=SETTLED), ""),
+        (Response(done=True, sentence="One more must approve.", card=APPROVAL), "One more must"),
+        (Response(done=False, sentence="You may not decide this."), "You may not decide this."),
+    ],
+)
+async def test_who_waited_too_long_is_told_what_the_card_does_not_say(
+    world: World, monkeypatch: pytest.MonkeyPatch, answer: Response, told: str
+) -> None:
+    said = await slow(world, monkeypatch, "Approve", answer)
+    assert said == "It is being recorded; the card shows what came of it."
+    await world.teams.until(lambda: len(world.entry.decisions) == 1)
+    if told:
+        await world.teams.until(lambda: any(told in one.text for one in world.teams.whispers))
+    else:
+        await asyncio.sleep(0.05)
+        assert world.teams.whispers == []
+
+
+async def test_what_is_only_looked_at_is_looked_at_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = await slow(world, monkeypatch, "Edit and approve", None)
+    assert said == "That took longer than Teams waits: please press it again."
+    await asyncio.sleep(0.05)
+    assert world.teams.whispers == []
+
+
+async def test_a_press_that_comes_again_under_another_id_while_the_first_runs_decides_once(
+    sqlite_db: Database, entra: type[Entra]
+) -> None:
+    ran: list[str] = []
+
+    @tool
+    async def refund(order: str) -> str:
+        """Refunds an order."""
+        ran.append(order)
+        return "ok"
+
+    async with product(sqlite_db, model_call("refund", order="A1"), "Done.", tools=[refund]) as one:
+        await one.mention()
+        card = await one.card("wants to run refund")
+        sent = one.teams.invoked("ben", card, "Approve")
+        again = [sent | {"id": f"{sent['id']}{number}"} for number in range(8)]
+        answers = await asyncio.gather(*map(one.teams.deliver, [sent, sent, *again]))
+        assert all("Approved by ben" in str(answer.body["value"]) for answer in answers)
+        await one.reads("Done.")
+        async with sqlite_db.read() as tx:
+            rows = [row async for row in audit.since(tx) if row.event == "decided"]
+        assert len(rows) == len(ran) == 1

@@ -13,7 +13,9 @@ from pydantic_ai.models.function import DeltaToolCalls
 
 from adapters.teams import limits
 from adapters.teams.stream import Streams
+from adapters.teams.transport import TeamsSurface
 from bot.scripted import Reply
+from bot.surface import Pace
 from storage.database import Database
 from tests.scenario.teams_world import Product, entra, product
 
@@ -83,16 +85,15 @@ async def test_a_long_reply_ends_complete_and_in_order(
         assert world.teams.complaints == []
 
 
-async def test_a_reply_that_is_longer_than_five_messages_says_that_it_is_only_the_beginning(
-    sqlite_db: Database,
+async def test_a_reply_of_more_than_five_messages_is_posted_whole_where_none_can_be_attached(
+    sqlite_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(TeamsSurface, "pace", Pace())
     words = [f"w{number:05}" for number in range(9_000)]
     async with product(sqlite_db, Growing(words=words)) as world:
-        await asked(world, "personal")
-        await world.reads("could not be attached as a file")
-        seen = read(world)
-        assert seen == words[: len(seen)]
-        assert len(seen) > 1_000
+        await asked(world, "group")
+        await world.teams.until(lambda: read(world) == words, seconds=20)
+        assert len(world.teams.in_thread(world.thread)) > 5
 
 
 SHORT = [f"w{number:05}" for number in range(400)]

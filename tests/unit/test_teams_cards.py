@@ -284,3 +284,12 @@ def test_a_reminder_mentions_those_who_may_decide() -> None:
     assert shown["text"].startswith("<p><at>Ben</at>, slack:T1/U&lt;")
     assert shown["text"].count("<at>") == 1
     assert "entities" not in activity(Reply("Done."), PLACE, {BEN: ben})
+
+
+def test_several_choices_begin_with_none_and_one_with_its_default() -> None:
+    """Some clients lose a pick that several choices begin with; left empty, it is the default."""
+    several = Field("parts", FieldType.CHOICES, choices=("a", "b"), default=("b",))
+    single = Field("region", choices=("eu", "us"), default="us")
+    shown = draw(card(Kind.FORM, fields=(several, single)), PLACE)
+    menus = [one for one in elements(shown) if one["type"] == "Input.ChoiceSet"]
+    assert [one.get("value") for one in menus] == [None, "1"]

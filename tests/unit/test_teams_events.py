@@ -145,6 +145,11 @@ def test_a_click_is_believed_in_nothing_but_its_nonce_and_verb() -> None:
     assert click.invoked
 
 
+def test_a_nonce_is_one_that_every_database_takes() -> None:
+    click = pressed(value={"action": {"verb": "approve", "data": {"interlock": "a\x00\ud800"}}})
+    assert click.nonce == "a\ufffd\ufffd"
+
+
 def test_an_old_client_sends_a_message_with_the_data() -> None:
     event = read(
         activity(text=None, value={"interlock": "n", "do": "note", "note": "no"}, replyToId="1701"),

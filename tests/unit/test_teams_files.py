@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -84,11 +85,16 @@ async def served(
         return await files.fetch(PUBLIC, {"url": str(server.make_url("/f?s=s3cret"))}, 10)
 
 
-async def test_a_file_is_fetched_without_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_is_fetched_without_a_token(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.Response(body=b"0123456789" if "Authorization" not in request.headers else b"")
 
+    caplog.set_level(logging.INFO)
     assert await served(monkeypatch, answer) == b"0123456789"
+    ours = [one for one in caplog.records if one.name != "aiohttp.access"]  # the other side's
+    assert "s3cret" not in str([one.getMessage() for one in ours])
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,15 @@ def test_however_much_waits_teams_takes_it(value: str) -> None:
     assert "More" in buttons_of(shown)
 
 
+def test_where_there_is_no_room_for_all_the_first_ones_are_still_approved_in_the_list() -> None:
+    more: dict[str, Any] = {"remember": "yes", "standing": True, "editable": True}
+    one = card(arguments=(Argument("order", "x" * 500),), **more)
+    shown = drawn(*[one] * 10)
+    assert faults(shown) == []
+    assert buttons_of(shown).count("Approve") == 6
+    assert buttons_of(shown).count("Open") == 4
+
+
 def test_every_button_says_that_it_stands_on_a_list() -> None:
     shown = drawing.draw(
         Home(
@@ -134,8 +143,15 @@ def test_only_who_may_stops_a_task() -> None:
     assert "Cancel" not in buttons_of(shown)
     alone = drawing.running(Home(running=(item(task()),)))
     assert alone is not None
-    assert buttons_of(alone) == ["Thread", "Cancel"]
+    assert buttons_of(alone) == ["Cancel", "Thread"]
     assert drawing.running(Home()) is None
+
+
+def test_only_who_may_ends_a_rule_or_makes_one() -> None:
+    theirs = drawing.draw(Home(rules=(rule(may=False), rule(id="rule_2"))))
+    assert buttons_of(theirs) == ["Revoke"]
+    assert button(theirs, "Revoke")["data"]["interlock"] == "rule_2"
+    assert buttons_of(drawing.draw(Home(maker=True))) == ["New rule"]
 
 
 def test_where_nothing_waits_it_says_how_to_begin_and_pages_are_turned() -> None:

@@ -175,10 +175,18 @@ class App:
     async def _prepare(self) -> None:
         if self.db.sqlite:
             await upgrade(self.db)
-        elif not await is_current(self.db):
+        elif not (await is_current(self.db) and await self._wakes()):
             raise ConfigError(
                 "The database has not the tables of this version: run `interlock db upgrade`."
             )
+
+    async def _wakes(self) -> bool:
+        """Whether the engine has what it needs in the database."""
+        if self.jobs is EngineKind.EMBEDDED:
+            return True
+        from bot.distributed import is_prepared  # an extra
+
+        return await is_prepared(self.db)
 
     async def run(self) -> None:
         """Does what its role says until cancelled, or until a surface ends."""

@@ -208,6 +208,13 @@ async def prepare(db: Database) -> None:
             await app.schema_manager.apply_schema_async()
 
 
+async def is_prepared(db: Database) -> bool:
+    """Whether Procrastinate has its tables."""
+    app = procrastinate.App(connector=_connector(db))
+    async with app.open_async():
+        return await app.check_connection_async()
+
+
 def _connector(db: Database) -> procrastinate.PsycopgConnector:
     address, options = db.libpq()
     connector: procrastinate.PsycopgConnector = procrastinate.PsycopgConnector(

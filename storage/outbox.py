@@ -348,7 +348,8 @@ def _in_order() -> sa.ColumnElement[bool]:
         earlier.c.subject.startswith("reply:"),
         earlier.c.action == Action.POST,
         earlier.c.chat_id == outbox.c.chat_id,
-        earlier.c.state.in_(("waiting", "sending")),
+        *(earlier.c[name] == outbox.c[name] for name in ("surface", "organisation", "channel")),
+        earlier.c.state.in_(("waiting", "sending")),  # all of it in one index
         earlier.c.id < outbox.c.id,
     )
 

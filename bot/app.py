@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from enum import StrEnum
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, assert_never
 
 import structlog
 from aiohttp import web
@@ -17,7 +18,8 @@ from bot.clock import Clock, WallClock
 from bot.config import without_approver
 from bot.core import Agent, Core, Job, new_id
 from bot.deliver import Deliverer
-from bot.jobs import POLL_SECONDS, EmbeddedEngine, Handler
+from bot.embedded import POLL_SECONDS, EmbeddedEngine
+from bot.jobs import Engine, EngineKind, Handler
 from bot.loop import Loop
 from bot.rule_settings import RuleSettings, problems, sync
 from bot.secrets import ConfigError
@@ -28,7 +30,7 @@ from bot.timers import Timers
 from storage import chats
 from storage.database import Database, DatabaseUnavailable
 from storage.migrate import is_current, upgrade
-from storage.single import SecondProcess, only_process
+from storage.single import OtherEngine, SecondProcess, one_of_many, only_process
 
 log = structlog.get_logger(__name__)
 
@@ -48,8 +50,16 @@ def open_adapter(
     return adapter
 
 
+class Role(StrEnum):
+    """What a replica does: hears people, carries chats on and posts, or both."""
+
+    ALL = "all"
+    WEB = "web"
+    WORKER = "worker"
+
+
 class App:
-    """One process on the embedded engine."""
+    """One process: the only one, or a replica."""
 
     def __init__(
         self,
@@ -60,10 +70,15 @@ class App:
         rules: Sequence[RuleSettings] = (),
         clock: Clock | None = None,
         poll_seconds: float = POLL_SECONDS,
+        jobs: EngineKind = EngineKind.EMBEDDED,
+        role: Role = Role.ALL,
     ) -> None:
+        """Raises ConfigError."""
         self.clock = clock or WallClock()
         self.db = Database(database)
-        self.engine = EmbeddedEngine(self.db, self.clock, poll_seconds=poll_seconds)
+        self.jobs = jobs
+        self.role = role
+        self.engine = self._engine(poll_seconds)
         self.core = Core(
             db=self.db,
             clock=self.clock,
@@ -74,6 +89,20 @@ class App:
         self.rules = rules
         self.adapters: list[Adapter] = []
         self._ready = False
+
+    def _engine(self, poll_seconds: float) -> Engine:
+        match self.jobs:
+            case EngineKind.EMBEDDED if self.role is not Role.ALL:
+                raise ConfigError(
+                    'With `jobs = "embedded"` one process does everything: set it to '
+                    '"distributed", or leave out --role.'
+                )
+            case EngineKind.EMBEDDED:
+                return EmbeddedEngine(self.db, self.clock, poll_seconds=poll_seconds)
+            case EngineKind.DISTRIBUTED:
+                return distributed(self.db, self.clock)
+            case unreachable:
+                assert_never(unreachable)
 
     def service(self, agent: str | None = None) -> Service:
         """The entry for a surface whose threads are answered by this agent."""
@@ -97,13 +126,14 @@ class App:
 
         Raises ConfigError."""
         try:
-            async with only_process(self.db):
+            hold = only_process if self.jobs is EngineKind.EMBEDDED else one_of_many
+            async with hold(self.db):
                 await self._prepare()
                 await self.engine.recover()
                 async with self._servers():
                     self._ready = True
                     yield
-        except SecondProcess as error:
+        except (SecondProcess, OtherEngine) as error:
             raise ConfigError(str(error)) from error
         except DatabaseUnavailable as error:
             if self._ready:
@@ -145,16 +175,24 @@ class App:
     async def _prepare(self) -> None:
         if self.db.sqlite:
             await upgrade(self.db)
-        elif not await is_current(self.db):
+        elif not (await is_current(self.db) and await self._wakes()):
             raise ConfigError(
                 "The database has not the tables of this version: run `interlock db upgrade`."
             )
 
+    async def _wakes(self) -> bool:
+        """Whether the engine has what it needs in the database."""
+        if self.jobs is EngineKind.EMBEDDED:
+            return True
+        from bot.distributed import is_prepared  # an extra
+
+        return await is_prepared(self.db)
+
     async def run(self) -> None:
-        """Runs the engine and every surface until cancelled, or until a surface ends."""
-        handlers = handlers_of(self.core, owner=new_id("process"))
-        engine = asyncio.create_task(self.engine.run(handlers))
-        ears = [asyncio.create_task(one.run(asyncio.Event())) for one in self.adapters]
+        """Does what its role says until cancelled, or until a surface ends."""
+        engine = asyncio.create_task(self._work())
+        hears = self.role is not Role.WORKER
+        ears = [asyncio.create_task(one.run(asyncio.Event(), hears=hears)) for one in self.adapters]
         try:
             done, _ = await asyncio.wait([engine, *ears], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -166,6 +204,11 @@ class App:
             await asyncio.gather(*ears, return_exceptions=True)
             engine.cancel()
             await asyncio.gather(engine, return_exceptions=True)
+
+    async def _work(self) -> None:
+        if self.role is Role.WEB:
+            await asyncio.Event().wait()
+        await self.engine.run(handlers_of(self.core, owner=new_id("process")))
 
     async def serve(self, *, host: str, port: int) -> None:
         """`run` with the one web server, until SIGTERM or SIGINT."""
@@ -192,7 +235,7 @@ class App:
         server.router.add_get("/healthz", self._healthy)
         server.router.add_get("/readyz", self._readiness)
         taken = {"/healthz": "interlock itself", "/readyz": "interlock itself"}
-        for adapter in self.adapters:
+        for adapter in self.adapters if self.role is not Role.WORKER else ():
             routes = adapter.routes()
             for path in {route.path for route in routes}:
                 if path in taken:
@@ -210,7 +253,8 @@ class App:
     async def _readiness(self, _request: web.Request) -> web.Response:
         """Whether people are heard and what they decide can be stored, and which part is not."""
         parts = {"database": await self._database_answers()}
-        parts |= {adapter.name: await adapter.ready() for adapter in self.adapters}
+        if self.role is not Role.WORKER:
+            parts |= {adapter.name: await adapter.ready() for adapter in self.adapters}
         ok = self._ready and all(parts.values())
         return web.json_response({"ok": ok, "parts": parts}, status=200 if ok else 503)
 
@@ -221,6 +265,22 @@ class App:
         except (DatabaseUnavailable, TimeoutError):
             return False
         return True
+
+
+def distributed(db: Database, clock: Clock) -> Engine:
+    """Raises ConfigError where it cannot run."""
+    if db.sqlite:
+        raise ConfigError(
+            '`jobs = "distributed"` needs PostgreSQL: set `database` to one, or `jobs` to '
+            '"embedded".'
+        )
+    try:
+        from bot.distributed import DistributedEngine
+    except ImportError as error:
+        raise ConfigError(
+            '`jobs = "distributed"` needs Procrastinate: install interlock[postgres].'
+        ) from error
+    return DistributedEngine(db, clock)
 
 
 def handlers_of(core: Core, *, owner: str) -> dict[Job, Handler]:

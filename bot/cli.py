@@ -16,9 +16,10 @@ from rich.console import Console
 from rich.text import Text
 
 from bot import commands, log
-from bot.app import App, until_told
+from bot.app import App, Role, until_told
 from bot.card import draw
 from bot.cli_audit import audit_cli
+from bot.cli_database import database_cli
 from bot.cli_options import ConfigOption, JsonOption, ready
 from bot.cli_rules import account, rules_cli
 from bot.cli_teams import teams_cli
@@ -33,9 +34,9 @@ from bot.config import (
 )
 from bot.core import Core
 from bot.doctor import examine, well
+from bot.embedded import EmbeddedEngine
 from bot.example_config import EXAMPLE
 from bot.finding import Health
-from bot.jobs import EmbeddedEngine
 from bot.listing import describe
 from bot.loopback import INSECURE_LOCAL, refuse_beyond_loopback
 from bot.markdown import inert
@@ -48,14 +49,12 @@ from storage import audit, calls, chats, questions
 from storage.calls import CallRow
 from storage.chats import ChatRow
 from storage.database import Database, DatabaseUnavailable
-from storage.migrate import upgrade
 from storage.redact import mask_all
 from storage.scope import EVERYTHING
 
 T = TypeVar("T")
 
 cli = typer.Typer(no_args_is_help=True, add_completion=False, help="Interlock, the chat-ops bot.")
-database_cli = typer.Typer(no_args_is_help=True, help="The database.")
 cli.add_typer(database_cli, name="db")
 cli.add_typer(audit_cli, name="audit")
 cli.add_typer(rules_cli, name="rules")
@@ -120,6 +119,9 @@ def serve(
     insecure_local: Annotated[
         bool, typer.Option(help="Let Teams' requests in unauthenticated, on 127.0.0.1 only.")
     ] = False,
+    role: Annotated[
+        Role, typer.Option(help="Hears people (web), carries chats on (worker), or both.")
+    ] = Role.ALL,
 ) -> None:
     """Runs the bot on the configured surfaces."""
     log.configure()
@@ -128,11 +130,11 @@ def serve(
         raise ConfigError("surfaces is empty: configure one, for example [surfaces.slack].")
     if insecure_local:
         refuse_beyond_loopback(settings.server.host)
-    _run(_serve(settings, insecure_local))
+    _run(_serve(settings, insecure_local, role))
 
 
-async def _serve(settings: Config, insecure_local: bool) -> None:
-    app = _app(settings)
+async def _serve(settings: Config, insecure_local: bool, role: Role) -> None:
+    app = _app(settings, role)
     async with app.started():
         for name, section in settings.surfaces.items():
             insecure = {"insecure_local": INSECURE_LOCAL} if insecure_local else {}
@@ -307,21 +309,6 @@ def _tell(done: bool, sentence: str) -> None:
     raise typer.Exit(1)
 
 
-@database_cli.command("upgrade")
-def db_upgrade(config: ConfigOption = DEFAULT_PATH) -> None:
-    """Brings the database to the tables of this version."""
-    _run(_upgrade(load(config).database))
-    out.print(Text("The database has the tables of this version."))
-
-
-async def _upgrade(url: str) -> None:
-    database = Database(url)
-    try:
-        await upgrade(database)
-    finally:
-        await database.close()
-
-
 async def _rows(settings: Config) -> Core:
     """What lists from rows alone: no model, tool, server or key is needed (row Q23)."""
     clock, db = WallClock(), Database(settings.database)
@@ -330,7 +317,7 @@ async def _rows(settings: Config) -> Core:
     return Core(db=db, clock=clock, wake=engine.wake, policies=policies_of(settings))
 
 
-def _app(settings: Config) -> App:
+def _app(settings: Config, role: Role = Role.ALL) -> App:
     clock = WallClock()
     agents = agents_of(settings, clock)
     policies = policies_of(settings)
@@ -343,4 +330,6 @@ def _app(settings: Config) -> App:
         policies=policies,
         rules=settings.rules,
         clock=clock,
+        jobs=settings.jobs,
+        role=role,
     )

@@ -23,7 +23,7 @@ from bot.cli_options import ConfigOption, JsonOption, ready
 from bot.clock import WallClock
 from bot.config import DEFAULT_PATH, Config, agents_of, load, policies_of
 from bot.core import Agent, Core, new_id
-from bot.jobs import EmbeddedEngine
+from bot.embedded import EmbeddedEngine
 from bot.listing import rule_line
 from bot.markdown import inert
 from bot.question import QuestionError

@@ -27,6 +27,7 @@ from bot.ask_user_tool import ask_user_tool, in_thread
 from bot.clock import Clock
 from bot.core import Agent, ToolSource
 from bot.hours_settings import HoursSettings
+from bot.jobs import EngineKind
 from bot.model import InvalidModel, Model
 from bot.policy_settings import ASKER, Admin, People, PolicySettings, policies_from
 from bot.rule_settings import RuleSettings
@@ -77,6 +78,7 @@ class Config(BaseSettings):
     )
 
     database: Annotated[str, AfterValidator(_database)] = "sqlite:///interlock.db"
+    jobs: EngineKind = EngineKind.EMBEDDED
     agents: dict[str, AgentSettings] = {}
     policies: tuple[PolicySettings, ...] = ()
     people: People = {}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import structlog
 
-from bot import arguments, drawing
+from bot import arguments, drawing, pace
 from bot.card import draw_task
 from bot.core import Core, Job, new_id
 from bot.outage import Outages
 from bot.reminder import draw, is_reminder
 from bot.reply import ANSWER_FILE, is_whole, may_grow, not_attached
 from bot.session import status_of
-from bot.surface import Content, DeliveryError, File, Posted, Reply, Surface
-from storage import audit, calls, chats, files, outbox, questions
+from bot.surface import Content, DeliveryError, File, Pace, Posted, Reply, Surface
+from storage import audit, calls, chats, files, outbox, paces, questions
 from storage.calls import CallRow, CallState
 from storage.chats import ChatRow
 from storage.database import Tx
@@ -23,6 +24,7 @@ from storage.outbox import Action, OutboxRow
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 60.0  # longer than any surface takes to answer or to time out
+STALE_SECONDS = 5.0  # between a claim and its post; then the claim may be another's
 ATTEMPTS = 8
 BACKOFF_SECONDS = 1.0
 BACKOFF_LIMIT = 300.0
@@ -34,24 +36,26 @@ class Deliverer:
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self._tokens: dict[str, tuple[float, float]] = {}  # channel: (posts in hand, as of)
-        self._quiet_until: dict[str, float] = {}  # channel: when the surface takes posts again
         self._outages = Outages(core)
 
     async def deliver(self, channel: str) -> float | None:
         """Sends what is due in a channel; returns when to come back, None when nothing waits."""
         while True:
-            ready_at = self._may_post_at(channel)
-            now = self.core.now()
+            now, began = self.core.now(), time.monotonic()
             async with self.core.db.transaction("claim_delivery") as tx:
+                rate = self._rate(channel)
+                state = await paces.get(tx, channel) or pace.fresh(channel, rate, now)
+                ready_at = pace.ready_at(state, rate, now)
                 row = await outbox.claim(
                     tx, channel, now=now, until=now + LEASE_SECONDS, quiet=ready_at > now
                 )
                 if row is None:
                     return await outbox.next_due(tx, channel, posts_from=ready_at)
-            await self._send(row)
+                if row.action == Action.POST and rate.interval > 0:
+                    await paces.put(tx, pace.spent(state, rate, now))
+            await self._send(row, began)
 
-    async def _send(self, row: OutboxRow) -> None:
+    async def _send(self, row: OutboxRow, began: float) -> None:
         surface = self.core.surfaces.get(row.surface)
         if surface is None:
             await self._failed(row, DeliveryError(f"the surface {row.surface} is not running"))
@@ -67,6 +71,9 @@ class Deliverer:
                 await outbox.drop(tx, row)
             return
         content, version = drawn
+        if time.monotonic() - began > STALE_SECONDS:
+            await self._put_back(row)
+            return
         try:
             match Action(row.action):
                 case Action.WHISPER:
@@ -94,6 +101,21 @@ class Deliverer:
             return
         await self._sent(row, posted, version)
 
+    async def _put_back(self, row: OutboxRow) -> None:
+        """This process stood still, and another may have sent it since."""
+        log.warning("a delivery is looked at anew: this process stood still")
+        async with self.core.db.transaction("put_back") as tx:
+            if await outbox.holds(tx, row):
+                sending = row.state == "sending"
+                await outbox.again(
+                    tx,
+                    row,
+                    at=self.core.now(),
+                    error="",
+                    maybe_sent=sending,
+                    attempts=row.attempts,
+                )
+
     async def _post(
         self, surface: Surface, row: OutboxRow, content: Content, version: int
     ) -> tuple[Posted, int]:
@@ -103,7 +125,6 @@ class Deliverer:
             if earlier is not None and not await self._shows_other(earlier, row.subject):
                 # A file is what it was: nothing edits it.
                 return earlier, version if isinstance(content, File) else UNKNOWN_VERSION
-        self._spend(row.place.channel_key)
         return await surface.post(row.place, content, row.nonce), version
 
     async def _shows_other(self, found: Posted, subject: str) -> bool:
@@ -207,10 +228,10 @@ class Deliverer:
     async def _failed(self, row: OutboxRow, error: DeliveryError) -> None:
         now = self.core.now()
         limited = error.retry_after is not None  # being told to wait is no failed attempt
-        if error.retry_after is not None and row.action == Action.POST:
-            self._quiet_until[row.place.channel_key] = now + error.retry_after
         async with self.core.db.transaction("record_failure") as tx:
             await self._lock(tx, row)
+            if error.retry_after is not None and row.action == Action.POST:
+                await self._quiet(tx, row.place.channel_key, now + error.retry_after)
             over = error.permanent or (not limited and row.attempts + 1 >= ATTEMPTS)
             if over and row.action in (Action.STATUS, Action.HOME):
                 log.warning("not shown", subject=row.subject, error=str(error))
@@ -244,23 +265,10 @@ class Deliverer:
                 attempts=row.attempts + (0 if limited else 1),
             )
 
-    # The pace: a surface takes a burst of posts in a channel, then one every interval.
-
-    def _pace(self, channel: str) -> tuple[float, int]:
+    def _rate(self, channel: str) -> Pace:
         surface = self.core.surfaces.get(channel.partition(":")[0])
-        return (0.0, 1) if surface is None else (surface.pace.interval, surface.pace.burst)
+        return Pace() if surface is None else surface.pace
 
-    def _in_hand(self, channel: str) -> float:
-        interval, burst = self._pace(channel)
-        if interval <= 0:
-            return float(burst)
-        tokens, since = self._tokens.get(channel, (float(burst), self.core.now()))
-        return min(float(burst), tokens + (self.core.now() - since) / interval)
-
-    def _may_post_at(self, channel: str) -> float:
-        missing = 1.0 - self._in_hand(channel)
-        paced = self.core.now() + max(0.0, missing) * self._pace(channel)[0]
-        return max(paced, self._quiet_until.get(channel, 0.0))
-
-    def _spend(self, channel: str) -> None:
-        self._tokens[channel] = (self._in_hand(channel) - 1.0, self.core.now())
+    async def _quiet(self, tx: Tx, channel: str, until: float) -> None:
+        fresh = pace.fresh(channel, self._rate(channel), self.core.now())
+        await paces.put(tx, pace.quiet(await paces.get(tx, channel) or fresh, until))

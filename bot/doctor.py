@@ -12,8 +12,8 @@ from bot.app import open_adapter
 from bot.clock import Clock
 from bot.config import Config, policies_of, sources_of
 from bot.core import Core, ToolSource, ToolsUnavailable
+from bot.embedded import EmbeddedEngine
 from bot.finding import Finding, Health, gathered, ok, problem
-from bot.jobs import EmbeddedEngine
 from bot.secrets import ConfigError
 from bot.service import Service
 from storage import chats

@@ -1,205 +1,61 @@
-"""The engine that wakes work. Correctness lives in our rows; an engine only delivers wakes, so a
-lost or doubled one is harmless (design: Jobs)."""
+"""The engine port. Correctness lives in our rows (lease, epoch, stirs, outbox, deadlines); an
+engine only delivers wakes, so a lost or doubled one is harmless, and a sweep finds what was missed
+(design: Jobs)."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import functools
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any
-
-import structlog
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from typing import Protocol
 
 from bot.clock import Clock
-from bot.core import Job
-from storage import calls, chats, outbox, questions, seen, wakes
-from storage.database import Database, DatabaseUnavailable, Tx
-from storage.wakes import WakeRow
-
-log = structlog.get_logger(__name__)
+from bot.core import Job, Wake
+from storage import calls, chats, questions, seen
+from storage.database import Tx
 
 Handler = Callable[[str], Awaitable[float | None]]
 """Does the work of a key. Returns when to run it again (unix seconds), None: when woken. What it
 raises is logged and tried again with backoff."""
 
-LEASE_SECONDS = 60.0
-RENEW_SECONDS = 20.0
 SWEEP_SECONDS = 30.0
-POLL_SECONDS = 5.0  # a wake of this process rings the bell; this is for the others'
 BACKOFF_LIMIT = 300.0
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 10.0  # what runs may take when the program is told to stop
 
 
-class EmbeddedEngine:
-    """The default: one process, a small table in the bot's own database, zero services."""
+class EngineKind(StrEnum):
+    """How work is woken (`jobs`): within one process, or by Procrastinate among several."""
 
-    def __init__(
-        self,
-        db: Database,
-        clock: Clock,
-        *,
-        slots: int = 100,
-        poll_seconds: float = POLL_SECONDS,
-    ) -> None:
-        self.db = db
-        self.clock = clock
-        self.slots = slots
-        self.poll_seconds = poll_seconds  # how late a wake of another process may be seen
-        self._bell = asyncio.Event()
-        self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+    EMBEDDED = "embedded"
+    DISTRIBUTED = "distributed"
+
+
+class Engine(Protocol):
+    """Runs work that was woken: at least once, each (job, key) at most once at a time."""
 
     async def wake(self, tx: Tx, job: Job, key: str, *, at: float | None = None) -> None:
-        """Makes (job, key) due when `tx` commits; nothing if it rolls back. The rows are written
-        at its end and in one order, so that no two transactions wait for each other's."""
-        due = self.clock.now() if at is None else at
-        if not tx.woken:
-            tx.before_commit(lambda: _wake_all(tx))
-            tx.after_commit(self._bell.set)
-        tx.woken[job, key] = min(due, tx.woken.get((job, key), due))
+        """Makes (job, key) due when `tx` commits; nothing if it rolls back. Wakes merge, the
+        earliest time counts, and a wake during a run makes one more run."""
 
     async def recover(self) -> None:
-        """At the start: this process is the only one, so whatever is held is held by the dead."""
-        async with self.db.transaction("recover") as tx:
-            await chats.release_all(tx)
-            await outbox.release_all(tx)
-            await wakes.release_all(tx)
-            await outbox.revive(tx, now=self.clock.now())
-            for channel in await outbox.channels_waiting(tx):
-                await self.wake(tx, Job.DELIVER, channel)
+        """At the start of a process: takes up what dead ones left."""
 
     async def run(self, handlers: Mapping[Job, Handler]) -> None:
-        """Runs until cancelled; then lets what runs finish within the grace, and cancels it."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._renew())
-                group.create_task(self._sweep())
-                group.create_task(self._rounds(handlers))
-        finally:
-            await self._drain()
-
-    async def settle(self, handlers: Mapping[Job, Handler]) -> None:
-        """Runs what is due until nothing is: for programs and tests without a running engine."""
-        while True:
-            idle = not self._running  # looked at first: what ends meanwhile may wake more
-            if not await self._start_due(handlers) and idle:
-                return
-            if self._running:
-                await asyncio.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
-
-    async def _rounds(self, handlers: Mapping[Job, Handler]) -> None:
-        while True:
-            self._bell.clear()
-            await self._round(handlers)
-
-    async def _round(self, handlers: Mapping[Job, Handler]) -> None:
-        wait = self.poll_seconds
-        try:
-            started = await _whole(self._start_due(handlers))
-            if len(self._running) < self.slots:  # else the end of one rings the bell
-                if started:
-                    return
-                async with self.db.read() as tx:
-                    due = await wakes.next_due(tx, self.clock.now())
-                if due is not None:
-                    wait = min(wait, due - self.clock.now())
-        except DatabaseUnavailable:
-            log.warning("the database does not answer; the engine waits")
-        if wait > 0:
-            ring = asyncio.create_task(self._bell.wait())
-            timer = asyncio.create_task(self.clock.sleep(wait))
-            await _first(ring, timer)
-
-    async def _start_due(self, handlers: Mapping[Job, Handler]) -> int:
-        room = self.slots - len(self._running)
-        if room <= 0:
-            return 0
-        now = self.clock.now()
-        async with self.db.transaction("claim_work") as tx:
-            rows = await wakes.claim(tx, now=now, until=now + LEASE_SECONDS, limit=min(room, 50))
-        for row in rows:
-            key = (row.job, row.key)
-            task = asyncio.create_task(self._one(handlers[Job(row.job)], row))
-            self._running[key] = task
-            task.add_done_callback(functools.partial(self._ended, key))
-        return len(rows)
-
-    def _ended(self, key: tuple[str, str], _task: asyncio.Task[None]) -> None:
-        self._running.pop(key, None)
-        self._bell.set()
-
-    async def _one(self, handler: Handler, row: WakeRow) -> None:
-        try:
-            again_at = await handler(row.key)
-        except Exception:
-            log.exception("work failed; it is tried again", job=row.job, key=row.key)
-            wait = min(BACKOFF_LIMIT, 2.0 ** min(row.tries, 10))
-            await self._insist("postpone_work", row, self.clock.now() + wait, failed=True)
-        else:
-            await self._insist("finish_work", row, again_at, failed=False)
-
-    async def _insist(self, name: str, row: WakeRow, at: float | None, *, failed: bool) -> None:
-        """Lets go of the row; while the database is away, the lease does it in the end."""
-        with contextlib.suppress(DatabaseUnavailable):
-            async with self.db.transaction(name) as tx:
-                if failed:
-                    now = self.clock.now()
-                    await wakes.fail(tx, row, again_at=now if at is None else at, now=now)
-                else:
-                    await wakes.finish(tx, row, again_at=at, now=self.clock.now())
-
-    async def _renew(self) -> None:
-        while True:
-            await self.clock.sleep(RENEW_SECONDS)
-            with contextlib.suppress(DatabaseUnavailable):
-                async with self.db.transaction("renew_work") as tx:
-                    await wakes.renew(tx, list(self._running), self.clock.now() + LEASE_SECONDS)
-
-    async def _sweep(self) -> None:
-        """Finds what no wake told of: chats whose runner died, chats that wanted to be woken."""
-        while True:
-            await self.clock.sleep(SWEEP_SECONDS)
-            with contextlib.suppress(DatabaseUnavailable):
-                async with self.db.transaction("sweep") as tx:
-                    await seen.forget(tx, self.clock.now())
-                    for chat_id in await chats.orphaned(tx, self.clock.now()):
-                        await self.wake(tx, Job.CHAT, chat_id)
-                    for call_id in await calls.overdue_tasks(tx, self.clock.now() - SWEEP_SECONDS):
-                        await self.wake(tx, Job.TASK, call_id)
-                    for question_id in await questions.late(tx, self.clock.now() - SWEEP_SECONDS):
-                        await self.wake(tx, Job.DUE, question_id)
-
-    async def _drain(self) -> None:
-        tasks = list(self._running.values())
-        if not tasks:
-            return
-        _done, late = await asyncio.wait(tasks, timeout=GRACE_SECONDS)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        """Runs until cancelled; then lets what runs finish within the grace, and hands it over."""
 
 
-async def _wake_all(tx: Tx) -> None:
-    for (job, key), due in sorted(tx.woken.items()):
-        await wakes.wake(tx, job, key, due)
+def backoff(tries: int) -> float:
+    """Seconds to wait after so many failures in a row."""
+    return float(min(BACKOFF_LIMIT, 2.0 ** min(tries, 10)))
 
 
-async def _first(*tasks: asyncio.Task[object]) -> None:
-    """Waits for one of the tasks and cancels the others."""
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _whole(work: Coroutine[Any, Any, int]) -> int:
-    """Lets a transaction end before it is cancelled: on SQLite one that is cut off keeps its lock
-    for seconds, and what runs could not be recorded."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
+async def sweep(tx: Tx, wake: Wake, clock: Clock) -> None:
+    """Wakes what no wake told of: chats whose runner died or that wanted to be woken, tasks and
+    questions whose time is over."""
+    now = clock.now()
+    await seen.forget(tx, now)
+    for chat_id in await chats.orphaned(tx, now):
+        await wake(tx, Job.CHAT, chat_id)
+    for call_id in await calls.overdue_tasks(tx, now - SWEEP_SECONDS):
+        await wake(tx, Job.TASK, call_id)
+    for question_id in await questions.late(tx, now - SWEEP_SECONDS):
+        await wake(tx, Job.DUE, question_id)

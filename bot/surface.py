@@ -533,8 +533,9 @@ class Adapter(Surface, Protocol):
     def routes(self) -> list[web.RouteDef]:
         """What the one web server serves for this surface."""
 
-    async def run(self, started: asyncio.Event) -> None:
-        """Runs sockets or prompts until cancelled; sets `started` once it can hear people."""
+    async def run(self, started: asyncio.Event, *, hears: bool = True) -> None:
+        """Runs until cancelled, with sockets or prompts if it `hears` people; else it only speaks.
+        Sets `started` once it can."""
 
     async def ready(self) -> bool:
         """Whether it hears people now: connected, known to the platform and not deaf."""

@@ -132,6 +132,13 @@ async def release_all(tx: Tx) -> int:
     )
 
 
+async def release_from(tx: Tx, chat_id: str) -> None:
+    """Takes the chat from a runner that is dead; should it live, its epoch is over."""
+    await tx.change(
+        sa.update(chats).where(chats.c.id == chat_id).values(owner=None, lease_until=0.0)
+    )
+
+
 async def cancel(tx: Tx, chat_id: str, by: str) -> None:
     await tx.change(
         sa.update(chats)

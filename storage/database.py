@@ -28,6 +28,8 @@ POSTGRES_OPTIONS = (
     "-c idle_in_transaction_session_timeout=10000 -c lock_timeout=10000 -c statement_timeout=30000"
 )
 
+POSTGRES_CONNECT = {"options": POSTGRES_OPTIONS, "connect_timeout": 5}
+
 
 class DatabaseUnavailable(Exception):
     """The database is locked, gone or refusing connections; nothing of the transaction happened
@@ -138,7 +140,7 @@ class Database:
                 max_overflow=10,
                 pool_pre_ping=True,
                 hide_parameters=True,  # what people wrote has no place in an error
-                connect_args={"options": POSTGRES_OPTIONS, "connect_timeout": 5},
+                connect_args=POSTGRES_CONNECT,
             )
         url = self.url.set(drivername="sqlite+aiosqlite")
         engine = create_async_engine(
@@ -161,6 +163,12 @@ class Database:
             connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
         return engine
+
+    def libpq(self) -> tuple[str, dict[str, Any]]:
+        """How others than SQLAlchemy connect to the same PostgreSQL: its address, with the
+        password, and the options of every connection."""
+        address = self.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        return address, POSTGRES_CONNECT
 
     @contextlib.asynccontextmanager
     async def transaction(self, name: str) -> AsyncIterator[Tx]:

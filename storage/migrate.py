@@ -23,9 +23,12 @@ def _config() -> Config:
 
 
 async def upgrade(database: Database, *, to: str = "head") -> None:
-    """Runs what is missing, all in one transaction; two processes at once are serialised."""
+    """Runs what is missing, all in one transaction; two processes at once are serialised. Leaves a
+    database of a later version as it is."""
 
     def run(connection: sa.Connection) -> None:
+        if to == "head" and _revision(connection) > _head():
+            return
         config = _config()
         config.attributes["connection"] = connection
         command.upgrade(config, to)
@@ -36,11 +39,18 @@ async def upgrade(database: Database, *, to: str = "head") -> None:
 
 
 async def is_current(database: Database) -> bool:
-    """Whether the tables are exactly those of this version."""
-
-    def version(connection: sa.Connection) -> str | None:
-        return MigrationContext.configure(connection).get_current_revision()
-
-    head = ScriptDirectory.from_config(_config()).get_current_head()
+    """Whether the tables are those of this version, or of a later one: a migration takes nothing
+    away that the version before it uses, so that replicas of both run side by side."""
     async with database.read() as tx:
-        return await tx.connection.run_sync(version) == head
+        return await tx.connection.run_sync(_revision) >= _head()
+
+
+def _revision(connection: sa.Connection) -> str:
+    """Of the database: revisions are numbers of four digits; empty: it has no tables."""
+    return MigrationContext.configure(connection).get_current_revision() or ""
+
+
+def _head() -> str:
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    assert head is not None
+    return head

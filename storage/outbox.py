@@ -348,7 +348,8 @@ def _in_order() -> sa.ColumnElement[bool]:
         earlier.c.subject.startswith("reply:"),
         earlier.c.action == Action.POST,
         earlier.c.chat_id == outbox.c.chat_id,
-        earlier.c.state.in_(("waiting", "sending")),
+        *(earlier.c[name] == outbox.c[name] for name in ("surface", "organisation", "channel")),
+        earlier.c.state.in_(("waiting", "sending")),  # all of it in one index
         earlier.c.id < outbox.c.id,
     )
 
@@ -417,6 +418,14 @@ async def current_version(tx: Tx, subject: str) -> int:
             outbox.c.subject == subject, outbox.c.action == Action.POST
         )
     return int(await tx.value(found) or 0)
+
+
+async def holds(tx: Tx, row: OutboxRow) -> bool:
+    """Whether what was claimed as `row` is still the claimer's: another one may have it since."""
+    found = await tx.first(
+        sa.select(outbox).where(outbox.c.id == row.id).with_for_update(), OutboxRow
+    )
+    return found is not None and (found.state, found.attempts) == ("sending", row.attempts + 1)
 
 
 async def sent(
@@ -549,6 +558,22 @@ async def release_all(tx: Tx) -> int:
     and sent now, not when its lease runs out."""
     return await tx.change(
         sa.update(outbox).where(outbox.c.state == "sending").values(lease_until=0.0)
+    )
+
+
+async def release_from(tx: Tx, channel_key: str) -> None:
+    """As `release_all`, of one channel, whose sender is dead."""
+    surface, _, rest = channel_key.partition(":")
+    organisation, _, channel = rest.partition("/")
+    await tx.change(
+        sa.update(outbox)
+        .where(
+            outbox.c.surface == surface,
+            outbox.c.organisation == organisation,
+            outbox.c.channel == channel,
+            outbox.c.state == "sending",
+        )
+        .values(lease_until=0.0)
     )
 
 

@@ -349,3 +349,12 @@ wakes = Table(
     Column("tries", Integer, nullable=False),
     Index("ix_wakes_due_at", "due_at"),
 )
+
+paces = Table(
+    "paces",
+    metadata,
+    Column("channel", String(400), primary_key=True),
+    Column("in_hand", sa.Double, nullable=False),
+    Column("as_of", Time, nullable=False),
+    Column("quiet_until", Time, nullable=False),
+)

@@ -1,4 +1,5 @@
-"""One process at a time: the embedded engine's promise, held by a lock that dies with it."""
+"""One process at a time: the embedded engine's promise, held by a lock that dies with it. Replicas
+share the lock, so that no process of the other kind is among them."""
 
 from __future__ import annotations
 
@@ -20,6 +21,31 @@ class SecondProcess(Exception):
             "Another Interlock process uses this database: stop it first, "
             "or give this one a database of its own."
         )
+
+
+class OtherEngine(Exception):
+    """A process with the embedded engine runs on a database that replicas are to share."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            'An Interlock process with `jobs = "embedded"` uses this database: stop it first.'
+        )
+
+
+@contextlib.asynccontextmanager
+async def one_of_many(database: Database) -> AsyncIterator[None]:
+    """Holds the database together with other replicas (PostgreSQL). Raises OtherEngine and
+    DatabaseUnavailable."""
+    with unavailable():
+        connection = await database.engine.connect()
+    try:
+        shared = sa.select(sa.func.pg_try_advisory_lock_shared(_ADVISORY_KEY))
+        if not await connection.scalar(shared):
+            raise OtherEngine
+        await connection.commit()
+        yield
+    finally:
+        await connection.close()
 
 
 @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""Wakes of the embedded engine: one row per (job, key).
+"""Wakes of the embedded engine, and timers of the distributed one: one row per (job, key).
 
 The key removes doubles, the lease excludes, `seq` marks "woken while running", `due_at` is timer
 and backoff (design: Jobs, embedded).
@@ -12,6 +12,8 @@ import sqlalchemy as sa
 
 from storage.database import Tx
 from storage.schema import wakes
+
+_SWEEPER = 7_240_001
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,11 @@ def _is(job: str, key: str) -> sa.ColumnElement[bool]:
     return sa.and_(wakes.c.job == job, wakes.c.key == key)
 
 
-async def wake(tx: Tx, job: str, key: str, at: float) -> None:
+async def wake(tx: Tx, job: str, key: str, at: float, *, tries: int = 0) -> None:
     """Due at `at` or earlier; during a run it makes one more run."""
     sooner = sa.case((wakes.c.due_at < at, wakes.c.due_at), else_=at)
     again = sa.update(wakes).where(_is(job, key)).values(due_at=sooner, seq=wakes.c.seq + 1)
-    new = {"job": job, "key": key, "due_at": at, "seq": 1, "lease_until": 0.0, "tries": 0}
+    new = {"job": job, "key": key, "due_at": at, "seq": 1, "lease_until": 0.0, "tries": tries}
     # PostgreSQL: a run that ends between the two takes its row away, and the wake with it.
     while not (await tx.insert_new(wakes, **new) or await tx.change(again)):
         pass
@@ -88,6 +90,19 @@ async def next_due(tx: Tx, now: float) -> float | None:
         sa.select(sa.func.min(wakes.c.due_at)).where(wakes.c.lease_until <= now)
     )
     return due
+
+
+async def take_due(tx: Tx, *, now: float, limit: int) -> list[WakeRow]:
+    """Due wakes, which are rows no more: for an engine that runs them elsewhere. It is the only one
+    that takes them (`only_sweeper`)."""
+    due = sa.select(wakes.c.job, wakes.c.key).where(wakes.c.due_at <= now).limit(limit)
+    taken = sa.delete(wakes).where(sa.tuple_(wakes.c.job, wakes.c.key).in_(due)).returning(wakes)
+    return sorted(await tx.rows(taken, WakeRow), key=lambda row: (row.job, row.key))
+
+
+async def only_sweeper(tx: Tx) -> bool:
+    """Whether no other replica sweeps now; until this transaction ends, none does (PostgreSQL)."""
+    return bool(await tx.value(sa.select(sa.func.pg_try_advisory_xact_lock(_SWEEPER))))
 
 
 async def release_all(tx: Tx) -> None:

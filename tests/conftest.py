@@ -15,7 +15,6 @@ from hypothesis import settings
 
 from storage.database import Database
 from storage.migrate import upgrade
-from storage.schema import metadata
 
 # An SDK that finds these switches itself to another installation (platforms/slack.md 1.1).
 for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET", "HTTP_PROXY", "HTTPS_PROXY"):
@@ -93,7 +92,9 @@ def _emptied(url: str) -> None:
 
     with psycopg.connect(url) as connection:
         connection.execute("SET session_replication_role = replica")  # in any order of the tables
-        connection.execute("; ".join(f"DELETE FROM {name}" for name in metadata.tables))
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        names = {name for (name,) in found.fetchall()} - {"alembic_version"}
+        connection.execute("; ".join(f"DELETE FROM {name}" for name in names))
         connection.execute(
             "SELECT setval(seqrelid, seqstart, false) FROM pg_sequence"
             " WHERE pg_sequence_last_value(seqrelid) IS NOT NULL"
@@ -105,6 +106,15 @@ async def db(database_url: str) -> AsyncIterator[Database]:
     database = Database(database_url)
     yield database
     await database.close()
+
+
+@pytest.fixture
+async def postgres_db(postgres_url: str) -> AsyncIterator[Database]:
+    """For what only PostgreSQL has."""
+    database = Database(postgres_url)
+    yield database
+    await database.close()
+    _emptied(postgres_url)
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from bot.app import handlers_of
 from bot.approvers import Policies, Policy
 from bot.chat import Chat
 from bot.core import Agent, Core, Job, ToolSource
-from bot.jobs import EmbeddedEngine, Handler
+from bot.embedded import EmbeddedEngine
+from bot.jobs import Handler
 from bot.question import Question
 from bot.scripted import Step
 from bot.service import Service

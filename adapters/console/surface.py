@@ -98,10 +98,10 @@ class ConsoleSurface:
     def routes(self) -> list[web.RouteDef]:
         return []
 
-    async def run(self, started: asyncio.Event) -> None:
+    async def run(self, started: asyncio.Event, *, hears: bool = True) -> None:
         """Returns when the person leaves; without a terminal it only prints, for ever."""
         started.set()
-        if sys.stdin is None or not sys.stdin.isatty():
+        if not hears or sys.stdin is None or not sys.stdin.isatty():
             await asyncio.Event().wait()
         prompts: PromptSession[str] = PromptSession(interrupt_exception=Interrupted)
 

@@ -165,14 +165,14 @@ class SlackSurface:
         dispatch = self._app.async_dispatch
         return await doctor.examine(self._settings, tokens, dispatch, self._clock, places, people)
 
-    async def run(self, started: asyncio.Event) -> None:
+    async def run(self, started: asyncio.Event, *, hears: bool = True) -> None:
         """Raises ConfigError when Slack refuses a token."""
         timeout = aiohttp.ClientTimeout(total=_CALL_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             try:
                 await self._workspaces.start(session)
-                self._listening = True
-                if self._settings.mode == "socket":
+                self._listening = hears
+                if hears and self._settings.mode == "socket":
                     client = web_client(self._settings.base_url)
                     client.session = session
                     token = self._settings.app_token

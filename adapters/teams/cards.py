@@ -245,8 +245,8 @@ def _rest(card: Card, home: bool) -> list[Element]:
 
 
 def _actions(card: Card, whole: bool, home: bool) -> list[Element]:
-    """The buttons of an open card. `whole`: all that would be decided can be read from it; what
-    cannot is decided on its pages."""
+    """The buttons of an open card. `whole`: all that would be decided can be read from it; an
+    approval of what cannot is given on its pages, a form is answered here if its fields fit."""
     no = decline(card, home=home)
     read = [] if whole and not card.exact else [everything(card, home=home)]
     match card.kind:

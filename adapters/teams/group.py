@@ -41,6 +41,7 @@ _MORE: Final = "… (not all of it: press Look)"
 _CUT: Final = "… (not all of it)"
 _EXACTLY: Final = "They run with exactly these arguments."
 _NONE: Final = "None of them runs."
+_TOO_MUCH: Final = "They are more than one card shows: decide the selected ones."
 _GONE: Final = "There is nothing left to decide on this card."
 
 
@@ -179,7 +180,9 @@ def sure(asked: GroupCard, verb: Verb) -> Element:
         drawn = adaptive([*body, ending])
         if size(drawn) <= limits.CARD_BYTES:
             return drawn
-    return adaptive([heading(f"{what}?"), line((told, False)), ending])
+    # Nobody approves what is not even named.
+    without = buttons([back(asked.nonce)]) if approving else ending
+    return adaptive([heading(f"{what}?"), subtle(_TOO_MUCH), without])
 
 
 def _s(calls: Sequence[Card]) -> str:

@@ -156,7 +156,7 @@ class TeamsSurface:
     async def check(self, places: Sequence[Place], people: Sequence[str]) -> list[Finding]:
         return await doctor.examine(self._adapter, self._settings, people)
 
-    async def run(self, started: asyncio.Event) -> None:
+    async def run(self, started: asyncio.Event, *, hears: bool = True) -> None:
         if self._settings.insecure:
             log.warning("Teams: requests are NOT authenticated (--insecure-local).")
         await self._conversations.create_table()
@@ -164,10 +164,11 @@ class TeamsSurface:
         keys = None
         try:
             if not self._settings.insecure:
-                await self._adapter.keys.refresh()
-                keys = asyncio.create_task(self._adapter.keys.keep_fresh())
+                if hears:
+                    await self._adapter.keys.refresh()
+                    keys = asyncio.create_task(self._adapter.keys.keep_fresh())
                 self._background.start(self._try_token())
-            self._listening = True
+            self._listening = hears
             started.set()
             await asyncio.Event().wait()
         finally:

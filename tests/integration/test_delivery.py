@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from bot.approvers import Policies
 from bot.card import Card
 from bot.core import Core, Job
-from bot.deliver import ATTEMPTS, Deliverer
+from bot.deliver import ATTEMPTS, STALE_SECONDS, Deliverer
 from bot.desk import Desk
 from bot.move import HOLD_SECONDS
 from bot.question import Verb
@@ -578,3 +579,43 @@ async def test_a_card_that_was_found_again_is_drawn_as_its_question_stands_now(
     await w.settle()
     assert [card.open for card in w.surface.cards()] == [False]
     assert await chat.last_reply() == "Done."
+
+
+async def test_a_process_that_stood_still_does_not_post_what_another_has_sent(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = mail(db)
+    other = Deliverer(box.world.core)
+    await box.post("one")
+    content = box.worker._content
+    stood = 0.0
+
+    async def slowly(tx: Tx, row: OutboxRow) -> tuple[Content, int] | None:
+        nonlocal stood
+        if not stood:
+            stood = STALE_SECONDS + 1
+            async with db.transaction("dead") as dead:
+                await outbox.release_from(dead, HERE.channel_key)
+            await other.deliver(HERE.channel_key)
+        return await content(tx, row)
+
+    clock = time.monotonic
+    monkeypatch.setattr("bot.deliver.time.monotonic", lambda: clock() + stood)
+    monkeypatch.setattr(box.worker, "_content", slowly)
+    await box.worker.deliver(HERE.channel_key)
+
+    assert box.world.surface.posts == 1
+    assert box.world.surface.replies() == ["one"]
+
+
+async def test_a_process_that_stood_still_posts_what_nobody_has_sent(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = mail(db)
+    await box.post("one")
+    clock, times = time.monotonic, iter((0.0, STALE_SECONDS + 1))
+    monkeypatch.setattr("bot.deliver.time.monotonic", lambda: clock() + next(times, 100.0))
+
+    await box.worker.deliver(HERE.channel_key)
+
+    assert box.world.surface.replies() == ["one"]

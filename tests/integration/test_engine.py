@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from bot.core import Job
-from bot.jobs import LEASE_SECONDS, SWEEP_SECONDS, EmbeddedEngine, Handler
+from bot.embedded import LEASE_SECONDS, EmbeddedEngine
+from bot.jobs import SWEEP_SECONDS, Handler
 from storage import chats, schema, wakes
 from storage.database import Database, Tx
 from storage.place import Place

@@ -149,12 +149,17 @@ async def test_an_upgrade_that_fails_leaves_nothing(empty: Database) -> None:
     assert await is_current(empty)
 
 
-async def test_a_database_of_a_later_version_is_not_current(empty: Database) -> None:
+async def test_a_database_of_a_later_version_serves_this_one_and_is_left_as_it_is(
+    empty: Database,
+) -> None:
     await upgrade(empty)
     async with empty.transaction("later") as tx:
         await tx.run(sa.text("UPDATE alembic_version SET version_num = '9999'"))
 
-    assert not await is_current(empty)
+    assert await is_current(empty)
+    await upgrade(empty)
+    async with empty.read() as tx:
+        assert await tx.value(sa.text("SELECT version_num FROM alembic_version")) == "9999"
 
 
 async def test_audit_rows_of_an_earlier_version_become_one_chain(empty: Database) -> None:

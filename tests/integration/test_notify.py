@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -187,7 +188,7 @@ async def test_a_copy_that_is_posted_as_its_question_is_decided_holds_the_call_u
     await w.settle()
     assert effects == []
 
-    await Deliverer(w.core)._send(row)
+    await Deliverer(w.core)._send(row, time.monotonic())
     await w.settle()  # no time has passed
 
     assert effects == ["refund A1"]

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from bot.app import handlers_of
 from bot.core import Core
-from bot.jobs import EmbeddedEngine
+from bot.embedded import EmbeddedEngine
 from bot.surface import Adapter
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.approvers import Policies, Policy
 from bot.core import Agent, Core, ToolSource
-from bot.jobs import EmbeddedEngine
+from bot.embedded import EmbeddedEngine
 from bot.scripted import Step
 from bot.service import Service
 from bot.tool import Tool

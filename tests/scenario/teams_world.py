@@ -15,7 +15,7 @@ from adapters.teams.transport import TeamsSurface
 from bot.approvers import Policies, Policy
 from bot.clock import Clock
 from bot.core import Agent, Core
-from bot.jobs import EmbeddedEngine
+from bot.embedded import EmbeddedEngine
 from bot.scripted import Step
 from bot.service import Service
 from bot.surface import Entry

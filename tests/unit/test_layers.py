@@ -22,6 +22,7 @@ PLACES = {
     "msal": ("adapters/teams/botbuilder.py",),
     "jwt": ("adapters/teams/botbuilder.py", "adapters/teams/keys.py"),
     "mcp": ("bot/mcp/",),
+    "procrastinate": ("bot/distributed.py",),
     "pydantic_ai": ("bot/model.py", "bot/transcript.py", "bot/scripted.py"),
     "sqlalchemy": ("storage/",),
     "alembic": ("storage/",),

@@ -338,6 +338,17 @@ async def rewrite(tx: Tx, row_id: int, text: str, *, live: bool = False) -> bool
     )
 
 
+def _of_channel(channel_key: str) -> tuple[sa.ColumnElement[bool], ...]:
+    """The rows of a channel."""
+    surface, _, rest = channel_key.partition(":")
+    organisation, _, channel = rest.partition("/")
+    return (
+        outbox.c.surface == surface,
+        outbox.c.organisation == organisation,
+        outbox.c.channel == channel,
+    )
+
+
 def _in_order() -> sa.ColumnElement[bool]:
     """What the agent says in a chat is posted in its order: one that is to be tried again is not
     overtaken by the next part of its own text."""
@@ -359,12 +370,8 @@ async def claim(
 ) -> OutboxRow | None:
     """The next row of a channel, marked `sending`. `quiet` leaves new posts for later: the pace.
     The returned row has the state before, so that `sending` means: look before repeating."""
-    surface, _, rest = channel_key.partition(":")
-    organisation, _, channel = rest.partition("/")
     wanted = sa.select(outbox).where(
-        outbox.c.surface == surface,
-        outbox.c.organisation == organisation,
-        outbox.c.channel == channel,
+        *_of_channel(channel_key),
         sa.or_(
             sa.and_(outbox.c.state == "waiting", outbox.c.due_at <= now),
             sa.and_(outbox.c.state == "sending", outbox.c.lease_until <= now),
@@ -390,15 +397,11 @@ async def claim(
 async def next_due(tx: Tx, channel_key: str, *, posts_from: float) -> float | None:
     """When the channel has something to send again; none: nothing is waiting. New posts go out
     from `posts_from` on: the pace."""
-    surface, _, rest = channel_key.partition(":")
-    organisation, _, channel = rest.partition("/")
     at = sa.case((outbox.c.state == "waiting", outbox.c.due_at), else_=outbox.c.lease_until)
     paced = sa.and_(outbox.c.action == Action.POST, at < posts_from)
     due: float | None = await tx.value(
         sa.select(sa.func.min(sa.case((paced, posts_from), else_=at))).where(
-            outbox.c.surface == surface,
-            outbox.c.organisation == organisation,
-            outbox.c.channel == channel,
+            *_of_channel(channel_key),
             outbox.c.state.in_(("waiting", "sending")),
             _in_order(),
         )
@@ -563,14 +566,10 @@ async def release_all(tx: Tx) -> int:
 
 async def release_from(tx: Tx, channel_key: str) -> None:
     """As `release_all`, of one channel, whose sender is dead."""
-    surface, _, rest = channel_key.partition(":")
-    organisation, _, channel = rest.partition("/")
     await tx.change(
         sa.update(outbox)
         .where(
-            outbox.c.surface == surface,
-            outbox.c.organisation == organisation,
-            outbox.c.channel == channel,
+            *_of_channel(channel_key),
             outbox.c.state == "sending",
         )
         .values(lease_until=0.0)

@@ -194,7 +194,7 @@ async def test_a_held_call_starts_after_the_hold_also_while_another_runs(db: Dat
 async def test_a_process_that_is_told_to_go_does_not_wait_for_a_tool_for_ever(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.jobs.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("bot.embedded.GRACE_SECONDS", 0.05)
     slow = Slow()
     w = world(db, call("refund"), "Done.", tools=[slow.tool()])
     chat = await w.chat()

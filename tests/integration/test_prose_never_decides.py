@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from adapters.console import line
 from bot import commands
-from bot.app import App
+from bot.app import App, Role
 from bot.field import Field
 from bot.surface import Changed, FileRef, Message, Place
 from bot.tool import Call, Tool, tool
@@ -220,6 +220,7 @@ def click_of(slack: Any, who: str, nonce: str, ts: str, root: str) -> dict[str, 
 async def fetched(one: Product, payload: str) -> list[int]:
     """What every address of the web server answers to whoever only looks."""
     app = App.__new__(App)
+    app.role = Role.ALL
     app.adapters = [one.core.surfaces["slack"]]  # type: ignore[list-item]
     app.db, app._ready = one.db, True
     found = []

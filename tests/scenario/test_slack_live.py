@@ -53,7 +53,7 @@ def _every_piece_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 def mortal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of the process is a death: nobody waits for an answer that comes. (SQLite is left
     locked by a transaction that is cancelled as it begins: so there is none by then.)"""
-    monkeypatch.setattr("bot.jobs.GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("bot.embedded.GRACE_SECONDS", 0.5)
     monkeypatch.setattr("bot.lease.BEAT_SECONDS", 3600.0)
 
 

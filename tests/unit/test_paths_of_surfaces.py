@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bot.app import App
+from bot.app import App, Role
 from bot.secrets import ConfigError
 
 
@@ -21,6 +21,7 @@ def serving(**paths: str) -> App:
         return SimpleNamespace(name=name, routes=lambda: [web.post(path, _nothing)])
 
     app = App.__new__(App)
+    app.role = Role.ALL
     app.adapters = [adapter(*one) for one in paths.items()]
     return app
 
